@@ -1,0 +1,1 @@
+"""Context management for long-running LangGraph agents."""

@@ -1,0 +1,9 @@
+//! Policies over the neutral message model. Pure: no I/O, no clock, no Python; time, ids and sizes come in, a decision
+//! comes out as data.
+//!
+//! Direction of imports: `message ← budget, markers ← the siblings ← window`; siblings don't import each other.
+
+pub mod markers;
+pub mod message;
+pub mod preview;
+pub mod tool_results;

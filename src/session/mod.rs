@@ -1,0 +1,1 @@
+//! The durable part: transcript and artifacts (being written).

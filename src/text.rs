@@ -1,0 +1,1 @@
+//! Text primitives (being written).
