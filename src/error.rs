@@ -22,8 +22,23 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
+    /// What must stay does not fit the window. Python sees an `IrreducibleContextError`.
+    #[error(
+        "the context cannot be made to fit: {needed} tokens must stay but only {limit} are allowed. Largest parts: {parts}. \
+         Use a model with a larger window, or shorten the system prompt, the tool schemas or the request"
+    )]
+    IrreducibleContext {
+        /// Tokens that must stay.
+        needed: u64,
+        /// Tokens that are allowed.
+        limit: u64,
+        /// The largest parts and their sizes, without content.
+        parts: String,
+    },
     /// A bug in mt_context. Python sees an `InternalError`; the agent goes on.
-    #[error("internal error in mt_context: {0}. Please report it; the session on disk is not affected")]
+    #[error(
+        "internal error in mt_context: {0}. Please report it; the session on disk is not affected"
+    )]
     Internal(String),
 }
 

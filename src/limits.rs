@@ -78,6 +78,9 @@ pub const PRESSURE_MIN_GAIN_FRACTION: f64 = 0.2;
 /// A result is worth clearing under pressure if it is longer than the placeholder by this many characters (policies 5.4).
 pub const PRESSURE_MIN_RESULT_CHARS: u64 = 200;
 
+/// A compaction that must shrink what it keeps goes through these sizes, in tokens per message part (policies 5.5).
+pub const REDUCTION_STEPS_TOKENS: [u64; 4] = [8_000, 1_000, 250, 60];
+
 /// Failures in a row that open the breaker (plan M4).
 pub const MAX_CONSECUTIVE_FAILURES: u32 = 3;
 

@@ -24,6 +24,19 @@ pub enum Role {
     Other,
 }
 
+impl Role {
+    /// The role's name in OpenAI's terms.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What a message is to us. Known by metadata only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Origin {
@@ -118,8 +131,10 @@ pub struct Message {
     pub has_reasoning: bool,
     /// Whether the first call carries a Gemini thought signature.
     pub has_thought_signature: bool,
-    /// Tokens the message costs.
+    /// Tokens the message costs, its calls included.
     pub tokens: u64,
+    /// Tokens of its tool calls alone.
+    pub call_tokens: u64,
     /// Characters of its text.
     pub chars: u64,
     /// When it was made, in ms since the epoch.
@@ -141,6 +156,7 @@ impl Message {
             has_reasoning: false,
             has_thought_signature: false,
             tokens: 0,
+            call_tokens: 0,
             chars: 0,
             timestamp_ms: None,
         }

@@ -3,7 +3,11 @@
 //!
 //! Direction of imports: `message ← budget, markers ← the siblings ← window`; siblings don't import each other.
 
+pub mod budget;
+pub mod compaction;
 pub mod markers;
 pub mod message;
+pub mod message_invariants;
+pub mod microcompact;
 pub mod preview;
 pub mod tool_results;
