@@ -120,8 +120,6 @@ def _try_document(name: str, head: bytes, damaged: list[Damage]) -> tuple[tuple[
             pass
     try:
         return (reading.read_document(name, damaged),), None
-    except RecursionError:
-        return None, "it is nested too deeply"
     except UnreadableFileError:
         raise
     except ValueError as error:

@@ -20,12 +20,14 @@ from .model import (
     Session,
     as_text,
     count,
+    counts,
+    dicts,
     simplify,
     timestamp_ms,
     tool_call,
     usage,
+    word,
 )
-from .mtagent import counts
 
 _BOUNDARIES = {
     "compact_boundary": ("boundary", "compactMetadata"),
@@ -122,10 +124,8 @@ class _Chain:
         flush()
 
     def close(self, session: Session) -> Session:
-        for message in self.by_api_id.values():
-            message["content"] = simplify(message["content"])
         for message in self.log.messages:
-            if message["role"] == "assistant" and isinstance(message["content"], list):
+            if message["role"] == "assistant":
                 message["content"] = simplify(message["content"])
         session.model = self.model
         return self.log.finish(session)
@@ -134,7 +134,7 @@ class _Chain:
 def _blocks(content: Any) -> list[Record]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return dicts(content)
 
 
 def _user_mark(record: Record) -> Record | None:
@@ -167,7 +167,7 @@ def from_lines(path: str, objects: Iterable[Record], damaged: list[Damage]) -> l
             key = _chain_key(record, roots)
             chain = chains.setdefault(key, _Chain())
             (chain.user if kind == "user" else chain.assistant)(record, message)
-        elif kind == "system" and record.get("subtype") in _BOUNDARIES:
+        elif kind == "system" and word(record.get("subtype")) in _BOUNDARIES:
             event, metadata = _BOUNDARIES[record["subtype"]]
             details = record.get(metadata)
             chains[""].log.event(event, details if isinstance(details, dict) else {})

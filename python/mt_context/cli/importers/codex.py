@@ -19,13 +19,15 @@ from .model import (
     Session,
     arguments_text,
     as_text,
+    counts,
+    dicts,
     json_text,
     simplify,
     timestamp_ms,
     tool_call,
     usage,
+    word,
 )
-from .mtagent import counts
 
 _ROLES = {"developer": "system", "system": "system", "user": "user"}
 _ENDS_TURN = {"task_started", "task_complete", "turn_started", "turn_complete", "turn_aborted"}
@@ -34,7 +36,7 @@ _RECORDS = {"session_meta", "response_item", "event_msg", "turn_context", "compa
 
 def is_record(value: Record) -> bool:
     """True for a rollout line: a record type of Codex with its payload."""
-    return value.get("type") in _RECORDS and isinstance(value.get("payload"), dict)
+    return word(value.get("type")) in _RECORDS and isinstance(value.get("payload"), dict)
 
 
 class _Reader:
@@ -82,11 +84,10 @@ class _Reader:
         if isinstance(text, str) and text and not self.system_known:
             self.system_known = True
             self.log.add("system", text, timestamp_ms=when)
-        if isinstance(payload.get("dynamic_tools"), list):
-            self.session.tools = [tool for tool in payload["dynamic_tools"] if isinstance(tool, dict)]
+        self.session.tools = dicts(payload.get("dynamic_tools")) or self.session.tools
 
     def _event(self, payload: Record) -> None:
-        kind = payload.get("type")
+        kind = word(payload.get("type"))
         if kind in _ENDS_TURN:
             self._close()
         if kind == "turn_aborted":
@@ -107,7 +108,7 @@ class _Reader:
 
     def _item(self, item: Record, when: int | None) -> None:
         kind = as_text(item.get("type"))
-        if kind == "message" and item.get("role") in _ROLES:
+        if kind == "message" and word(item.get("role")) in _ROLES:
             self._close()
             self.log.add(
                 _ROLES[item["role"]], _content(item.get("content")), id=_own_id(item), timestamp_ms=when
@@ -139,9 +140,8 @@ class _Reader:
             self.skipped[f"response_item/{kind}"] += 1
 
     def _reason(self, item: Record) -> None:
-        texts = [as_text(part.get("text")) for part in item.get("summary") or () if isinstance(part, dict)]
-        texts += [as_text(part.get("text")) for part in item.get("content") or () if isinstance(part, dict)]
-        texts = [text for text in texts if text]
+        parts = [*dicts(item.get("summary")), *dicts(item.get("content"))]
+        texts = [text for part in parts if (text := word(part.get("text")))]
         if self.group is not None and texts:
             self.group["reasoning_content"] = "\n\n".join(
                 [self.group.get("reasoning_content", ""), *texts]

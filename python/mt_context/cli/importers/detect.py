@@ -74,7 +74,7 @@ def _foreign_object(value: dict[str, Any]) -> str | None:
         return "an Anthropic API request"
     for key in openai_chat.LIST_KEYS:
         if isinstance(value.get(key), list):
-            found = next((f for f in map(openai_chat.foreign_blocks, value[key]) if f is not None), None)
+            found = next((f for f in map(_foreign_blocks, value[key]) if f is not None), None)
             if found is not None:
                 return found
     return None
@@ -94,7 +94,12 @@ def _foreign_item(item: Any) -> str | None:
         return "a log of API requests"
     if item.get("type") in ("function_call", "function_call_output", "reasoning") and "role" not in keys:
         return "OpenAI Responses items"
-    return _foreign_object(item) or openai_chat.foreign_blocks(item)
+    return _foreign_object(item) or _foreign_blocks(item)
+
+
+def _foreign_blocks(message: Any) -> str | None:
+    """As `openai_chat.foreign_blocks`, but LangChain keeps its providers' own blocks."""
+    return None if langchain.is_message(message) else openai_chat.foreign_blocks(message)
 
 
 def foreign_record(value: dict[str, Any]) -> str | None:

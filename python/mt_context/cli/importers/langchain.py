@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .model import Damage, MessageLog, Record, Session, as_text, simplify, timestamp_ms, tool_call, usage
+from .model import (
+    Damage,
+    MessageLog,
+    Record,
+    Session,
+    as_text,
+    dicts,
+    simplify,
+    timestamp_ms,
+    tool_call,
+    usage,
+)
 from .openai_chat import ROLES, conversations, episode_name, openai_call
 
 _TYPES = {
@@ -76,23 +87,28 @@ def from_lines(path: str, objects: Iterable[Record], damaged: list[Damage]) -> l
     """JSONL: lines that are messages make one session, a line that holds messages makes one by itself."""
     sessions: list[Session] = []
     loose: list[Any] = []
+    other = 0
     for value in objects:
         if is_message(value):
             loose.append(value)
             continue
+        found = False
         for holder, messages in conversations(value, is_message):
+            found = True
             sessions.append(_session(path, holder, messages, len(sessions), damaged))
+        other += not found
     if loose:
         sessions.insert(0, _session(path, {}, loose, 0, damaged))
     if sessions:
+        if other:
+            sessions[0].notes.append(f"{other} lines hold no LangChain message")
         sessions[0].damaged = damaged
     return sessions
 
 
 def _session(path: str, holder: Record, messages: list[Any], index: int, damaged: list[Damage]) -> Session:
     session = Session(path, "langchain", episode_name(holder, index))
-    tools = holder.get("tools")
-    session.tools = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    session.tools = dicts(holder.get("tools"))
     log = MessageLog()
     removed = 0
     for position, message in enumerate(messages):
@@ -141,11 +157,10 @@ def _calls(fields: Record, extra: Record) -> list[Record]:
     calls = [
         tool_call(call.get("id"), call.get("name"), call.get("args"))
         for key in ("tool_calls", "invalid_tool_calls")
-        for call in fields.get(key) or ()
-        if isinstance(call, dict)
+        for call in dicts(fields.get(key))
     ]
     if not calls:
-        calls = [openai_call(call) for call in extra.get("tool_calls") or () if isinstance(call, dict)]
+        calls = [openai_call(call) for call in dicts(extra.get("tool_calls"))]
     if not calls and isinstance(fields.get("content"), list):
         calls = [
             tool_call(block.get("id"), block.get("name"), block.get("input"))

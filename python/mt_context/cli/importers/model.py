@@ -13,6 +13,7 @@ from __future__ import annotations
 import calendar
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -99,6 +100,12 @@ def one_line(text: str, limit: int = 400) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+def counts(counter: Counter[str]) -> str:
+    """`progress 141, system 38`: the most frequent first, at most ten."""
+    shown = ", ".join(f"{name[:40] or '(none)'} {n}" for name, n in counter.most_common(10))
+    return shown + (", …" if len(counter) > 10 else "")
+
+
 class MessageLog:
     """Collects the messages of one session: keeps their order, names tool results after their call, gives ids
     last.
@@ -181,14 +188,26 @@ def as_text(value: Any) -> str:
     return "" if value is None else json_text(value)
 
 
+def word(value: Any) -> str:
+    """A string as it is; anything else (a damaged field) is the empty string, which equals no known name."""
+    return value if isinstance(value, str) else ""
+
+
+def dicts(value: Any) -> list[Record]:
+    """The objects of a list; nothing if it isn't a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def simplify(content: Any) -> Any:
-    """A list of one plain text block is that text, an empty list the empty text; other content stays as it
-    is."""
-    if isinstance(content, list):
-        if not content:
-            return ""
-        if len(content) == 1 and isinstance(content[0], dict) and content[0].get("type") == "text":
-            return as_text(content[0].get("text"))
+    """One plain text block is its text, no block the empty text; what is no content at all is JSON text."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return json_text(content)
+    if not content:
+        return ""
+    if len(content) == 1 and isinstance(content[0], dict) and content[0].get("type") == "text":
+        return as_text(content[0].get("text"))
     return content
 
 
@@ -239,7 +258,10 @@ def _iso_ms(text: str) -> int | None:
     if found is None:
         return None
     *parts, fraction, zone = found.groups()
-    seconds = calendar.timegm((*map(int, parts), 0, 0, 0))
+    try:
+        seconds = calendar.timegm((*map(int, parts), 0, 0, 0))
+    except ValueError:
+        return None
     if zone and zone != "Z":
         offset = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
         seconds -= offset if zone[0] == "+" else -offset

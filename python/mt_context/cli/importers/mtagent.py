@@ -23,10 +23,13 @@ from .model import (
     Session,
     as_text,
     count,
+    counts,
+    dicts,
     simplify,
     timestamp_ms,
     tool_call,
     usage,
+    word,
 )
 from .openai_chat import openai_call
 
@@ -65,7 +68,7 @@ def is_record(value: Record) -> bool:
     if kind == "session_start":
         return "sessionId" in value
     if kind == "transcript_message":
-        return value.get("role") in _ROLES
+        return word(value.get("role")) in _ROLES
     if kind == "user":
         return isinstance(value.get("display"), str) and "message" not in value
     return kind in ("tool_request", "tool_complete") and isinstance(value.get("tool_name"), str)
@@ -87,7 +90,7 @@ class _Reader:
         kind = as_text(record.get("type"))
         if kind == "session_start":
             self._start(record)
-        elif kind == "transcript_message" and record.get("role") in _ROLES:
+        elif kind == "transcript_message" and word(record.get("role")) in _ROLES:
             self.modern = True
             self._message(record)
         elif kind in _EVENTS:
@@ -102,9 +105,7 @@ class _Reader:
             self.session.model = record["model"]
         if record.get("sessionId"):
             self.session.name = as_text(record["sessionId"])
-        tools = record.get("tools")
-        if isinstance(tools, list):
-            self.session.tools = [tool for tool in tools if isinstance(tool, dict)]
+        self.session.tools = dicts(record.get("tools")) or self.session.tools
 
     def _message(self, record: Record) -> None:
         role = as_text(record.get("role"))
@@ -211,9 +212,3 @@ def from_lines(path: str, objects: Iterable[Record], damaged: list[Damage]) -> l
     if reader.skipped:
         session.notes.append("record types without messages: " + counts(reader.skipped))
     return [reader.log.finish(session)]
-
-
-def counts(counter: Counter[str]) -> str:
-    """`progress 141, system 38`: the most frequent first, at most ten."""
-    shown = ", ".join(f"{name[:40] or '(none)'} {n}" for name, n in counter.most_common(10))
-    return shown + (", …" if len(counter) > 10 else "")

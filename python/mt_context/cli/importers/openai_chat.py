@@ -16,10 +16,12 @@ from .model import (
     Record,
     Session,
     as_text,
+    dicts,
     simplify,
     timestamp_ms,
     tool_call,
     usage,
+    word,
 )
 
 ROLES = {
@@ -34,15 +36,17 @@ LIST_KEYS = ("messages", "traj", "conversation")
 """Under which keys an episode keeps its messages (tau-bench: `traj`)."""
 _ANTHROPIC_BLOCKS = {"tool_use", "tool_result", "server_tool_use"}
 _RESPONSES_BLOCKS = {"input_text", "output_text", "input_image", "input_file"}
+_SUBSTANCE = {"content", "tool_calls", "function_call"}
+_BARE = {"role", "name", "id", "refusal", "reasoning_content"}  # an empty answer, dumped without its nulls
 _NAME_KEYS = ("id", "session_id", "conversation_id", "task_id", "instance_id", "name")
 
 
 def is_message(value: Any) -> bool:
     """True for one OpenAI chat message. What Anthropic, Gemini, Responses and LangChain write in its place is
     none."""
-    if not isinstance(value, dict) or value.get("role") not in ROLES or "parts" in value:
+    if not isinstance(value, dict) or word(value.get("role")) not in ROLES or "parts" in value:
         return False
-    if not ("content" in value or "tool_calls" in value or "function_call" in value):
+    if not (value.keys() & _SUBSTANCE or value.keys() <= _BARE):
         return False
     content = value.get("content")
     if not (content is None or isinstance(content, str | list)) or foreign_blocks(value) is not None:
@@ -58,7 +62,7 @@ def foreign_blocks(message: Any) -> str | None:
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list):
         for block in content:
-            kind = block.get("type") if isinstance(block, dict) else None
+            kind = word(block.get("type")) if isinstance(block, dict) else ""
             if kind in _ANTHROPIC_BLOCKS:
                 return "Anthropic messages"
             if kind in _RESPONSES_BLOCKS:
@@ -119,15 +123,21 @@ def from_lines(path: str, objects: Iterable[Record], damaged: list[Damage]) -> l
     """JSONL: lines that are messages make one session, a line that holds messages makes one by itself."""
     sessions: list[Session] = []
     loose: list[Any] = []
+    other = 0
     for value in objects:
         if is_message(value):
             loose.append(value)
             continue
+        found = False
         for holder, messages in conversations(value, is_message):
+            found = True
             sessions.append(_session(path, holder, messages, "openai-chat", len(sessions), damaged))
+        other += not found
     if loose:
         sessions.insert(0, _session(path, {}, loose, "openai-chat", 0, damaged))
     if sessions:
+        if other:
+            sessions[0].notes.append(f"{other} lines hold no chat message")
         sessions[0].damaged = damaged
     return sessions
 
@@ -135,9 +145,8 @@ def from_lines(path: str, objects: Iterable[Record], damaged: list[Damage]) -> l
 def _session(
     path: str, holder: Record, messages: list[Any], format: str, index: int, damaged: list[Damage]
 ) -> Session:
-    tools = holder.get("tools") if isinstance(holder.get("tools"), list) else holder.get("functions")
     session = Session(path, format, episode_name(holder, index))
-    session.tools = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    session.tools = dicts(holder.get("tools")) or dicts(holder.get("functions"))
     session.model = holder["model"] if isinstance(holder.get("model"), str) else None
     log = MessageLog()
     for position, message in enumerate(messages):
@@ -161,7 +170,7 @@ def episode_name(holder: Record, index: int) -> str:
 def add_message(log: MessageLog, message: Record) -> None:
     """Append one OpenAI chat message, the old `function_call` form included."""
     role = ROLES[message["role"]]
-    calls = [openai_call(call) for call in message.get("tool_calls") or ()] if role == "assistant" else []
+    calls = [openai_call(call) for call in dicts(message.get("tool_calls"))] if role == "assistant" else []
     legacy = message.get("function_call")
     if role == "assistant" and not calls and isinstance(legacy, dict):
         calls = [tool_call(f"function-call-{len(log.messages)}", legacy.get("name"), legacy.get("arguments"))]
@@ -188,9 +197,10 @@ def add_message(log: MessageLog, message: Record) -> None:
     )
 
 
-def openai_call(call: Any) -> Record:
+def openai_call(call: Record) -> Record:
     """A call as it is in the message, with every field a string."""
-    function = call.get("function") if isinstance(call.get("function"), dict) else {}
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
     return tool_call(call.get("id"), function.get("name"), function.get("arguments"))
 
 

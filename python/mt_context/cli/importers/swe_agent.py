@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .model import Damage, MessageLog, Record, Session, as_text, simplify, timestamp_ms, usage
+from .model import Damage, MessageLog, Record, Session, as_text, dicts, simplify, timestamp_ms, usage, word
 from .openai_chat import ROLES, add_message, openai_call, reasoning
 
 _OBSERVATION = "<returncode>"
@@ -59,7 +59,7 @@ def is_mini(value: Any) -> bool:
 def _is_turn(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.get("role") in ROLES
+        and word(value.get("role")) in ROLES
         and ("content" in value or "tool_calls" in value)
     )
 
@@ -136,14 +136,13 @@ def _add_steps(log: MessageLog, steps: list[Record], damaged: list[Damage]) -> N
             if isinstance(asked, list):
                 _add_all(
                     log,
-                    [m for m in asked if isinstance(m, dict) and m.get("role") in ("system", "user")],
+                    [m for m in dicts(asked) if m.get("role") in ("system", "user")],
                     damaged,
                 )
         text = step.get("response")
         if not isinstance(text, str) or not text:
             text = f"{as_text(step.get('thought'))}\n\n```\n{as_text(step.get('action'))}\n```"
-        raw = step.get("tool_calls")
-        calls = [openai_call(call) for call in raw if isinstance(call, dict)] if isinstance(raw, list) else []
+        calls = [openai_call(call) for call in dicts(step.get("tool_calls"))]
         log.add(
             "assistant",
             text,
