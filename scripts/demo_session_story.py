@@ -308,9 +308,9 @@ def after_lunch(s: Session) -> None:
     s.user("I'm back. What happened in this repository so far? Show me the history with its patches, then summarise.", after_minutes=95)
     s.agent(
         "The list first, then the patches of the sources.",
-        ("shell", {"command": "git log --format='%h %ad %s' --date=short --stat -- src python tests | head -n 120"}),
+        ("shell", {"command": "git log --format='%h %ad %s' --date=short --stat -- src python tests ':!*.jsonl' | head -n 120"}),
     )
-    s.agent("The patches:", ("shell", {"command": "git log -p --format='commit %h %s' -- src python | head -n 1400"}))
+    s.agent("The patches:", ("shell", {"command": "git log -p --format='commit %h %s' -- src python ':!*.jsonl' | head -n 1400"}))
     s.agent(
         "I read two files again that the patches touch.",
         ("read_file", {"file_path": "python/mt_context/cli/importers/reading.py", "limit": 110}),

@@ -2,10 +2,11 @@
 
     python scripts/record_demo_session.py
 
-`demo_session_story.py` has what is said and done. Every result in the recording was printed by a program that this
-script ran: grep, ls, git, rustc, the program that rustc built, unittest, a benchmark. The session is long enough
-that at a 32K window results are persisted (wide greps, patches, test output), cleared (a pause of 95 minutes) and
-compacted. Names of this machine are taken out before anything is written; the script fails if one is left.
+`demo_session_story.py` has what is said and done. Every result in the recording was printed by a program that
+this script ran: grep, ls, git, rustc, the program that rustc built, unittest, a benchmark. The session is
+long enough that at a 32K window results are persisted (wide greps, patches, test output), cleared (a pause of
+95 minutes) and compacted. Names of this machine are taken out before anything is written; the script fails if
+one is left.
 """
 
 from __future__ import annotations
