@@ -1,72 +1,36 @@
-"""Recorded sessions of other programs: what is read, what is refused, and that nothing is lost silently."""
+"""Recorded sessions of other programs: what is read of each format, and that nothing is changed in it."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-import sqlite3
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from importer_samples import (
+    CHAT,
+    CHAT_SHAPE,
+    HISTORY,
+    IMAGE,
+    LANGCHAIN,
+    NOON,
+    NOON_MS,
+    call,
+    cc,
+    event,
+    item,
+    only,
+    result,
+    said,
+    shape,
+    transcript,
+    use,
+    write,
+)
 
-from mt_context.cli import importers
-from mt_context.cli.importers import SessionFileError, UnreadableFileError, load, reading
-from mt_context.cli.importers.model import timestamp_ms
+from mt_context.cli.importers import load
 
-NOON = "2026-03-01T12:00:00.250Z"
-NOON_MS = 1_772_366_400_250
-
-
-def write(path: Path, *values: Any) -> Path:
-    """One value is a JSON document; several are JSON lines; bytes are written as they are."""
-    if len(values) == 1 and isinstance(values[0], bytes):
-        path.write_bytes(values[0])
-    else:
-        path.write_text(
-            "\n".join(json.dumps(value, ensure_ascii=False) for value in values) + "\n", encoding="utf-8"
-        )
-    return path
-
-
-def only(path: Path, format: str | None = None) -> importers.Session:
-    """The one session of a file."""
-    (session,) = load(path, format)
-    return session
-
-
-def shape(session: importers.Session) -> list[str]:
-    """`assistant+2` is an assistant message with two calls, `tool=c1` the result of c1."""
-    return [
-        m["role"]
-        + (f"+{len(m['tool_calls'])}" if m.get("tool_calls") else "")
-        + (f"={m['tool_call_id']}" if m["role"] == "tool" else "")
-        for m in session.messages
-    ]
-
-
-def call(call_id: str, name: str = "grep", arguments: str = "{}") -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-CHAT = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "找出所有 TODO"},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [call("c1", "grep", '{"pattern": "TODO"}'), call("c2", "ls")],
-    },
-    {"role": "tool", "tool_call_id": "c1", "content": "a.py:1: # TODO"},
-    {"role": "tool", "tool_call_id": "c2", "content": "a.py"},
-    {"role": "assistant", "content": "One TODO, in a.py."},
-]
-CHAT_SHAPE = ["system", "user", "assistant+2", "tool=c1", "tool=c2", "assistant"]
-
-
-# ---------------------------------------------------------------------------------------------- OpenAI chat
+# ----------------------------------------------------------------------------------------- OpenAI chat
 
 
 def test_a_list_of_chat_messages_keeps_order_calls_and_text_and_names_the_results(tmp_path: Path) -> None:
@@ -168,30 +132,7 @@ def test_text_that_looks_like_our_tags_gets_no_mark(tmp_path: Path) -> None:
     assert not any("mt_context" in m for m in session.messages) and not session.events
 
 
-# ---------------------------------------------------------------------------------------------- LangChain
-
-
-def lc(kind: str, content: Any, **fields: Any) -> dict[str, Any]:
-    return {"type": kind, "data": {"content": content, "type": kind, "additional_kwargs": {}, **fields}}
-
-
-LANGCHAIN = [
-    lc("system", "s"),
-    lc("human", "go", id="h1"),
-    lc(
-        "ai",
-        [
-            {"type": "thinking", "thinking": "t", "signature": "g"},
-            {"type": "tool_use", "id": "c1", "name": "ls", "input": {}},
-        ],
-        id="run-1",
-        tool_calls=[{"name": "ls", "args": {"path": "."}, "id": "c1", "type": "tool_call"}],
-        invalid_tool_calls=[{"name": "cat", "args": "{broken", "id": "c2", "error": "e"}],
-        usage_metadata={"input_tokens": 9, "output_tokens": 3, "total_tokens": 12},
-        response_metadata={"model_name": "m", "timestamp_ms": NOON_MS},
-    ),
-    lc("tool", "boom", tool_call_id="c1", status="error"),
-]
+# ------------------------------------------------------------------------------------------- LangChain
 
 
 def test_langchain_messages_to_dict_keeps_blocks_calls_invalid_calls_and_usage(tmp_path: Path) -> None:
@@ -253,26 +194,7 @@ def test_real_langchain_messages_load_in_both_dump_forms(tmp_path: Path) -> None
         assert session.messages[3]["mt_context"] == {"kind": "boundary"}
 
 
-# ---------------------------------------------------------------------------------------------- MT-Agent
-
-
-def transcript(role: str, content: str, **fields: Any) -> dict[str, Any]:
-    base = {
-        "tool_calls": [],
-        "reasoning_content": None,
-        "tool_call_id": "",
-        "name": "",
-        "toolUseResult": None,
-        "artifact": None,
-    }
-    return {
-        "type": "transcript_message",
-        "role": role,
-        "content": content,
-        "timestamp": NOON_MS,
-        **base,
-        **fields,
-    }
+# -------------------------------------------------------------------------------------------- MT-Agent
 
 
 def test_mtagent_v2_records_become_messages_and_the_rest_is_noted(tmp_path: Path) -> None:
@@ -357,38 +279,7 @@ def test_the_oldest_mtagent_records_are_paired_by_tool_and_order(tmp_path: Path)
     assert session.events == [(4, "boundary", {"removed_count": 3, "kept_count": 1})]
 
 
-# ---------------------------------------------------------------------------------------------- Claude Code
-
-
-def cc(kind: str, content: Any, uuid: str, **fields: Any) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": kind, "content": content}
-    if kind == "assistant":
-        message |= {
-            "id": fields.pop("api", uuid),
-            "model": fields.pop("model", "claude-x"),
-            "usage": fields.pop("usage", None),
-        }
-    return {
-        "type": kind,
-        "parentUuid": None,
-        "uuid": uuid,
-        "sessionId": "s1",
-        "isSidechain": False,
-        "timestamp": NOON,
-        "message": message,
-        **fields,
-    }
-
-
-def use(call_id: str, name: str = "Read") -> dict[str, Any]:
-    return {"type": "tool_use", "id": call_id, "name": name, "input": {"p": 1}}
-
-
-def result(call_id: str, content: Any, **fields: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
-
-
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+# ----------------------------------------------------------------------------------------- Claude Code
 
 
 def test_claude_code_records_of_one_api_message_become_one_with_its_parallel_calls(tmp_path: Path) -> None:
@@ -486,20 +377,7 @@ def test_a_record_that_claude_code_wrote_twice_counts_once(tmp_path: Path) -> No
     assert [m["content"] for m in session.messages] == ["go", "once"]
 
 
-# ---------------------------------------------------------------------------------------------- Codex
-
-
-def item(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"timestamp": NOON, "type": "response_item", "payload": {"type": kind, **fields}}
-
-
-def event(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"timestamp": NOON, "type": "event_msg", "payload": {"type": kind, **fields}}
-
-
-def said(role: str, text: str) -> dict[str, Any]:
-    kind = "output_text" if role == "assistant" else "input_text"
-    return item("message", role=role, content=[{"type": kind, "text": text}])
+# ----------------------------------------------------------------------------------------------- Codex
 
 
 def test_codex_items_of_one_response_become_one_message_and_the_whole_history_stays(tmp_path: Path) -> None:
@@ -563,32 +441,7 @@ def test_codex_items_of_one_response_become_one_message_and_the_whole_history_st
     assert "1 compactions of Codex" in session.notes[-1]
 
 
-# ---------------------------------------------------------------------------------------------- SWE-agent
-
-
-HISTORY = [
-    {"role": "system", "content": "s", "agent": "main", "message_type": "system_prompt"},
-    {
-        "role": "user",
-        "content": [{"type": "text", "text": "issue"}],
-        "agent": "main",
-        "message_type": "observation",
-    },
-    {
-        "role": "assistant",
-        "content": "look",
-        "tool_calls": [call("c1", "bash")],
-        "agent": "main",
-        "message_type": "action",
-    },
-    {
-        "role": "tool",
-        "content": "out",
-        "tool_call_ids": ["c1"],
-        "agent": "main",
-        "message_type": "observation",
-    },
-]
+# ------------------------------------------------------------------------------------------- SWE-agent
 
 
 def test_a_swe_agent_trajectory_gives_its_history(tmp_path: Path) -> None:
@@ -634,299 +487,3 @@ def test_mini_swe_agent_loads_as_bare_list_and_as_document(tmp_path: Path) -> No
     assert shape(session) == ["system", "user", "assistant+1", "tool=c1"]
     assert session.messages[2]["usage"] == {"input_tokens": 4, "output_tokens": 1}
     assert session.messages[2]["timestamp_ms"] == NOON_MS
-
-
-# ---------------------------------------------------------------------------------------------- damage
-
-
-def lines(*parts: bytes) -> bytes:
-    return b"\n".join(parts) + b"\n"
-
-
-def line(role: str, content: str) -> bytes:
-    return json.dumps(transcript(role, content), ensure_ascii=False).encode()
-
-
-START = b'{"type": "session_start", "sessionId": "abc", "timestamp": 1}'
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason", "kept"),
-    [
-        (line("user", "b")[:40], "invalid JSON", []),
-        (b"\x00" * 300, "NUL bytes", []),
-        (b"\x00\x00" + line("user", "b") + b"\x00", "NUL bytes", ["b"]),
-        (b"null", "null instead of an object", []),
-        (b"[1]", "a list instead of an object", []),
-        (line("user", "b") + line("user", "c"), "several objects on one line", ["b", "c"]),
-        (line("user", "b") + b'{"type": "torn', "several objects on one line", ["b"]),
-        (line("user", "b\u00e9").replace("\u00e9".encode(), b"\xff"), "invalid UTF-8, replaced", ["b\ufffd"]),
-        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply", []),
-        (b'{"a": ' + b"9" * 5000 + b"}", "invalid JSON", []),
-    ],
-    ids=[
-        "torn",
-        "nul run",
-        "nul around",
-        "null",
-        "list",
-        "glued",
-        "glued and torn",
-        "utf-8",
-        "deep",
-        "huge number",
-    ],
-)
-def test_a_damaged_line_costs_itself_is_counted_with_its_offset_and_is_never_fatal(
-    tmp_path: Path, damage: bytes, reason: str, kept: list[str]
-) -> None:
-    head = START + b"\n" + line("user", "a") + b"\n"
-    path = write(tmp_path / "x", head + lines(damage, line("user", "z")))
-    session = only(path)
-    assert session.damaged == [(3, len(head), reason)] and session.damaged_lines == 1
-    assert [m["content"] for m in session.messages] == ["a", *kept, "z"]
-
-
-def test_a_damaged_first_line_does_not_hide_the_format(tmp_path: Path) -> None:
-    session = only(write(tmp_path / "x", lines(START[:20], line("user", "a"))))
-    assert (session.format, session.damaged) == ("mtagent", [(1, 0, "invalid JSON")])
-
-
-def test_lines_end_at_the_byte_newline_only(tmp_path: Path) -> None:
-    text = "a\u2028b\u0085c\x0b\x0cd\u2029e"
-    session = only(write(tmp_path / "x", lines(START, line("user", text), b"", b"  \r")))
-    assert (session.messages[0]["content"], session.damaged_lines) == (text, 0)
-
-
-def test_crlf_a_bom_and_lone_surrogates_are_no_damage(tmp_path: Path) -> None:
-    body = b'{"type": "transcript_message", "role": "user", "content": "\\ud83d cut"}'
-    session = only(write(tmp_path / "x", b"\xef\xbb\xbf" + START + b"\r\n" + body + b"\r\n"))
-    assert (session.messages[0]["content"], session.damaged_lines, session.name) == ("\ud83d cut", 0, "abc")
-
-
-def test_gzip_is_unpacked_whatever_the_name_and_a_cut_stream_keeps_what_came_before(tmp_path: Path) -> None:
-    whole = lines(START, *(line("user", f"{n} " + os.urandom(400).hex()) for n in range(200)))
-    packed = gzip.compress(whole)
-    assert len(only(write(tmp_path / "x.txt", packed)).messages) == 200
-    session = only(write(tmp_path / "y", packed[: len(packed) // 2]))
-    assert 50 < len(session.messages) < 150
-    assert session.damaged_lines == 1 and "gzip data ends early" in session.damaged[0].reason
-
-
-def test_a_line_over_the_limit_is_skipped_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
-    session = only(write(tmp_path / "x", lines(START, line("user", "x" * 3000), line("user", "z"))))
-    assert [m["content"] for m in session.messages] == ["z"]
-    assert [d[:2] for d in session.damaged] == [(2, len(START) + 1)]
-
-
-def test_what_is_no_message_inside_a_document_is_counted(tmp_path: Path) -> None:
-    session = only(write(tmp_path / "x", [CHAT[0], None, CHAT[1]]))
-    assert (shape(session), session.damaged_lines) == (["system", "user"], 1)
-
-
-# ---------------------------------------------------------------------------------------------- refusals
-
-
-def refusal(path: Path | str, format: str | None = None) -> str:
-    """The error's text: always one line, always with the path."""
-    with pytest.raises(SessionFileError) as caught:
-        load(path, format)
-    text = str(caught.value)
-    assert isinstance(caught.value, ValueError) and "\n" not in text
-    return text
-
-
-def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
-    assert "no such file" in refusal(tmp_path / "absent")
-    assert "directory" in refusal(tmp_path)
-    assert "is empty" in refusal(write(tmp_path / "e", b""))
-    assert "white space" in refusal(write(tmp_path / "w", b" \n\n\t"))
-    assert "is empty" in refusal(write(tmp_path / "g", gzip.compress(b"")))
-    assert "gzip data" in refusal(write(tmp_path / "h", b"\x1f\x8b\x08garbage"))
-    assert "regular file" in refusal("/dev/null")
-    assert refusal("no\x00name") and refusal("a\nb")
-    with pytest.raises(UnreadableFileError):
-        load(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
-    path = write(tmp_path / "x", CHAT)
-    path.chmod(0)
-    assert "permission denied" in refusal(path)
-
-
-def test_a_permission_error_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny(*_: Any) -> Any:
-        raise PermissionError(13, "Permission denied")
-
-    path = write(tmp_path / "x", CHAT)
-    monkeypatch.setattr(reading.os, "stat", deny)
-    assert "permission denied" in refusal(path)
-
-
-def test_binary_files_are_named(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "db").execute("create table t(x)").connection.close()
-    assert "SQLite" in refusal(tmp_path / "db")
-    assert "zip archive" in refusal(write(tmp_path / "z", b"PK\x03\x04rest"))
-    assert "UTF-16" in refusal(write(tmp_path / "u", "[]".encode("utf-16")))
-    assert "binary" in refusal(write(tmp_path / "b", bytes(range(256)) * 50))
-    assert "gzip data inside" in refusal(write(tmp_path / "n", gzip.compress(gzip.compress(b"[]"))))
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([{"some": 1, "keys": 2}], "JSON object with the keys some, keys"),
-        ([[]], "empty JSON list"),
-        ([[1, 2]], "JSON list of 2 int"),
-        ([17], "no JSON object"),
-        ([{"a": 1}, {"b": 2}], "JSON lines, the first JSON object with the keys a"),
-        ([b"just some prose\nover two lines\n"], "no JSON object"),
-        ([b'[{"role": "user", "content": "cut of'], "invalid JSON at line 1"),
-        ([b"[" * 200_000], "nested too deeply"),
-        ([[{"role": "user", "parts": [{"text": "x"}]}]], "Gemini"),
-        (
-            [[{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "y"}]}]],
-            "Anthropic",
-        ),
-        ([{"model": "c", "max_tokens": 1, "system": "s", "messages": CHAT[1:2]}], "Anthropic API request"),
-        ([[{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]], "OpenAI Responses"),
-        ([{"messages": CHAT, "kwargs": {}, "response": {}, "context_window": 1}], "LLM request log"),
-        ([{"version": 1, "agent": "lead", "sessionId": "x", "messages": CHAT[1:2]}], "Cline"),
-        ([{"model": {"messages": LANGCHAIN}}, {"tools": {"messages": LANGCHAIN}}], "LangGraph state updates"),
-        ([[{"run_type": "chain", "inputs": {"messages": []}, "outputs": {}}]], "LangSmith"),
-        (
-            [
-                {"type": "session", "version": 0, "id": "x", "createdAt": 0, "cwd": "."},
-                {"type": "turn/start"},
-            ],
-            "DeepSeek",
-        ),
-        ([{"type": "session", "id": "x", "cwd": "."}, {"type": "message", "message": CHAT[1]}], "pi session"),
-        (
-            [{"type": "system", "subtype": "init", "session_id": "x"}, {"type": "user", "message": CHAT[1]}],
-            "Claude SDK",
-        ),
-        (
-            [{"type": "session.start", "data": {}}, {"type": "user.message", "data": {"content": "x"}}],
-            "Copilot CLI",
-        ),
-        ([[{"id": 0, "source": "user", "action": "message", "args": {}}]], "OpenHands events"),
-        ([{"spans": []}], "OpenTelemetry"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_other_files_are_refused_by_name_with_the_way_out(
-    tmp_path: Path, values: list[Any], words: str
-) -> None:
-    text = refusal(write(tmp_path / "x.jsonl", *values))
-    assert words in text and "known formats: openai-chat, langchain, mtagent" in text and "--format" in text
-
-
-def test_a_refusal_tells_nothing_of_the_content(tmp_path: Path) -> None:
-    assert "hunter2" not in refusal(
-        write(tmp_path / "x", {"password": "hunter2", "nested": {"k": "hunter2"}})
-    )
-
-
-def test_a_forced_format_overrides_the_detection_where_the_content_allows_it(tmp_path: Path) -> None:
-    log = write(tmp_path / "log", {"messages": CHAT, "kwargs": {}, "response": {}})
-    assert shape(only(log, "openai-chat")) == CHAT_SHAPE
-    plain = write(tmp_path / "plain", CHAT)
-    assert only(plain, "mini-swe-agent").format == "mini-swe-agent"
-
-
-def test_a_wrongly_forced_format_says_what_the_file_is(tmp_path: Path) -> None:
-    chat = write(tmp_path / "chat", CHAT)
-    rollout = write(tmp_path / "rollout", event("task_started"), said("user", "go"))
-    for path, is_format in ((chat, "openai-chat"), (rollout, "codex")):
-        for format in set(importers.FORMATS) - {is_format, "mini-swe-agent"}:
-            text = refusal(path, format)
-            assert f"is not {format}" in text and f"the format {is_format}" in text
-    assert "no format 'nonsense'" in refusal(chat, "nonsense")
-    assert "Anthropic" in refusal(
-        write(tmp_path / "a", [cc("user", [result("c", "x")], "u")["message"]]), "openai-chat"
-    )
-
-
-def test_times_are_read_in_every_form() -> None:
-    assert (
-        timestamp_ms(NOON) == timestamp_ms("2026-03-01 13:00:00.25+01:00") == timestamp_ms(NOON_MS) == NOON_MS
-    )
-    assert (
-        timestamp_ms(NOON_MS / 1000)
-        == timestamp_ms(NOON_MS * 1000)
-        == timestamp_ms(NOON_MS * 1_000_000)
-        == NOON_MS
-    )
-    assert timestamp_ms("2026-03-01T12:00:00") == NOON_MS - 250
-    for nonsense in (None, True, 0, -5, float("nan"), "soon", "", [], "2026-13-45T99:99:99Z"):
-        timestamp_ms(nonsense)  # never raises
-
-
-# ---------------------------------------------------------------------------------------------- real files
-
-
-def _calls(session: importers.Session) -> list[dict[str, Any]]:
-    return [c for m in session.messages for c in m.get("tool_calls", ())]
-
-
-def test_every_real_session_of_our_formats_loads_completely_and_every_other_file_is_refused(
-    shared_data: Path,
-) -> None:
-    rows = [
-        row for row in json.loads((shared_data / "index.json").read_text()) if row.get("kind") == "session"
-    ]
-    loaded: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    for row in rows:
-        path = shared_data / row["file"]
-        if row["format"] not in importers.FORMATS or path.name.endswith(".tar.gz"):
-            assert "--format" in refusal(path), row["file"]
-            refused[row["format"]] += 1
-            continue
-        sessions = load(path)
-        loaded[row["format"]] += 1
-        assert {s.format for s in sessions} == {row["format"]}, row["file"]
-        _check_counts(row, sessions)
-        for session in sessions:
-            ids = {m["id"] for m in session.messages}
-            assert all(isinstance(m["id"], str) and m["id"] for m in session.messages) and ids
-            assert all(isinstance(c["function"]["arguments"], str) for c in _calls(session))
-    assert loaded.keys() == set(importers.FORMATS) and sum(loaded.values()) >= 39
-    assert sum(refused.values()) >= 30
-    print(f"loaded {dict(loaded)}, refused {dict(refused)}")
-
-
-def _check_counts(row: dict[str, Any], sessions: list[importers.Session]) -> None:
-    messages = [m for s in sessions for m in s.messages]
-    calls = sum(len(_calls(s)) for s in sessions)
-    results = sum(m["role"] == "tool" for m in messages)
-    damaged = sum(s.damaged_lines for s in sessions)
-    name, features = row["file"], row["features"]
-    assert damaged == features.get("bad_lines", 0), name
-    if row["messages"] == 0:  # the index's maker knew this file's form not
-        assert calls == results == sum(m["role"] == "assistant" for m in messages) > 0, name
-    elif row["format"] == "codex":
-        # The index counts the provider's own web searches as calls, and leaves out results that aren't text.
-        assert row["tool_calls"] - features.get("event:web_search_end", 0) <= calls <= row["tool_calls"], name
-        assert row["tool_results"] <= results <= calls, name
-    elif row["format"] == "claude-code":  # the index counts records, `as_openai` the merged messages
-        assert (len(messages), calls, results) == (
-            row["as_openai"]["messages"],
-            row["tool_calls"],
-            row["tool_results"],
-        ), name
-    else:
-        invalid = row["file"].endswith(
-            "codex-aborted.messages_to_dict.json.gz"
-        )  # one invalid call, not counted there
-        assert (len(messages), calls - invalid, results) == (
-            row["messages"],
-            row["tool_calls"],
-            row["tool_results"],
-        ), name
