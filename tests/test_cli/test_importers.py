@@ -113,6 +113,10 @@ def test_reasoning_usage_errors_and_times_are_read(tmp_path: Path) -> None:
     assert tool["status"] == "error"
 
 
+def test_a_developer_message_is_a_system_prompt(tmp_path: Path) -> None:
+    assert shape(only(write(tmp_path / "x", [{"role": "developer", "content": "s"}]))) == ["system"]
+
+
 def test_image_blocks_stay_blocks(tmp_path: Path) -> None:
     blocks = [
         {"type": "text", "text": "see"},
@@ -437,7 +441,10 @@ def test_codex_items_of_one_response_become_one_message_and_the_whole_history_st
     assert json.loads(first["tool_calls"][1]["function"]["arguments"]) == {"input": "*** Begin"}
     assert (session.messages[5]["content"], session.messages[5]["status"]) == ("no", "error")
     assert [b["type"] for b in session.messages[6]["content"]] == ["web_search_call"]
-    assert [(e.before, e.kind) for e in session.events] == [(6, "boundary"), (7, "aborted")]
+    assert session.events == [
+        (6, "boundary", {"replacement_items": 2}),
+        (7, "aborted", {"reason": "interrupted"}),
+    ]
     assert "1 compactions of Codex" in session.notes[-1]
 
 
@@ -484,6 +491,7 @@ def test_mini_swe_agent_loads_as_bare_list_and_as_document(tmp_path: Path) -> No
     }
     session = only(write(tmp_path / "y", document))
     assert (session.format, session.model) == ("mini-swe-agent", "gpt-5-mini")
-    assert shape(session) == ["system", "user", "assistant+1", "tool=c1"]
+    assert shape(session) == ["system", "user", "assistant+1", "tool=c1"] and session.damaged_lines == 0
+    assert session.notes == ["1 exit message left out: the model never saw it"]
     assert session.messages[2]["usage"] == {"input_tokens": 4, "output_tokens": 1}
     assert session.messages[2]["timestamp_ms"] == NOON_MS
