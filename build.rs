@@ -1,0 +1,152 @@
+//! Writes the embedded vocabularies and the character classes of the pre-tokenisers to `OUT_DIR`.
+//!
+//! The vocabularies come out of the crates that ship them (`tiktoken-rs` for OpenAI's, `tiktoken` for the open models'),
+//! by decoding every rank; the classes come out of `regex-syntax`, the tables the reference engine's regex uses. So no
+//! table lies in git, and neither crate is linked into the library. A failure here is a failed build, hence the panics.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a build script's way to report is to fail the build"
+)]
+
+use regex_syntax::hir::{Class, HirKind};
+use std::collections::HashMap;
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    let out = Path::new(&out);
+    write_vocabularies(out);
+    write_classes(out);
+}
+
+/// Tokens by rank; `None` where a rank is a special token or unused.
+type Tokens = Vec<Option<Vec<u8>>>;
+
+fn write_vocabularies(out: &Path) {
+    let openai = |bpe: tiktoken_rs::CoreBPE, size: usize| -> Tokens {
+        let tokens: Tokens = (0..size as u32).map(|rank| bpe.decode_bytes(&[rank]).ok()).collect();
+        tokens.into_iter().map(|t| t.filter(|t| !t.starts_with(b"<|endoftext|>"))).collect()
+    };
+    let open = |name: &str| -> Tokens {
+        let bpe = tiktoken::get_encoding(name).expect("the feature is on");
+        let mut missing = bpe.vocab_size();
+        let mut tokens = Tokens::new();
+        while missing > 0 {
+            let token = bpe.decode(&[tokens.len() as u32]);
+            // DeepSeek's ranks begin with three special tokens, written with full-width bars.
+            let special = token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
+            missing -= usize::from(!special);
+            tokens.push((!special).then_some(token));
+            assert!(tokens.len() < 1 << 20, "{name}: {missing} tokens not found");
+        }
+        tokens
+    };
+    let cl100k = openai(tiktoken_rs::cl100k_base().unwrap(), 100_256);
+    let r50k = openai(tiktoken_rs::r50k_base().unwrap(), 50_256);
+    let p50k = openai(tiktoken_rs::p50k_base().unwrap(), 50_281);
+    let glm4 = open("glm4");
+    let glm5 = open("glm5");
+    let llama3 = open("llama3");
+    write_vocabulary(out, "o200k_base", &openai(tiktoken_rs::o200k_base().unwrap(), 199_998), 0);
+    write_vocabulary(out, "p50k_base_tail", &p50k, shared_prefix(&r50k, &p50k));
+    write_vocabulary(out, "glm5_tail", &glm5, shared_prefix(&glm4, &glm5));
+    write_vocabulary(out, "llama3_tail", &llama3, shared_prefix(&cl100k, &llama3));
+    write_vocabulary(out, "cl100k_base", &cl100k, 0);
+    write_vocabulary(out, "r50k_base", &r50k, 0);
+    write_vocabulary(out, "glm4", &glm4, 0);
+    for name in ["deepseek_v3", "qwen2", "kimi_k2", "minimax_m2"] {
+        write_vocabulary(out, name, &open(name), 0);
+    }
+}
+
+/// The length of `base`, once it is sure that `base` is how `derived` begins: then only the rest is stored.
+fn shared_prefix(base: &Tokens, derived: &Tokens) -> usize {
+    assert_eq!(base[..], derived[..base.len()], "the derived vocabulary does not begin with its base");
+    base.len()
+}
+
+/// One vocabulary: the number of ranks (u32), the length of each rank's token (u16, 0 = no token), then their bytes.
+fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
+    let bytes: std::collections::HashSet<&[u8]> =
+        tokens.iter().flatten().map(Vec::as_slice).filter(|t| t.len() == 1).collect();
+    assert_eq!(bytes.len(), 256, "{name}: counting relies on every single byte being a token");
+    let rest = &tokens[from..];
+    let mut file = (rest.len() as u32).to_le_bytes().to_vec();
+    for token in rest {
+        let len = u16::try_from(token.as_ref().map_or(0, Vec::len)).expect("a token of at most 65 535 bytes");
+        file.extend_from_slice(&len.to_le_bytes());
+    }
+    for token in rest.iter().flatten() {
+        file.extend_from_slice(token);
+    }
+    std::fs::write(out.join(format!("{name}.vocab")), file).unwrap();
+}
+
+/// Class numbers: the same as in `src/tokens/classes.rs`.
+const CLASSES: [(u8, &str); 8] = [
+    (1, r"[\p{P}\p{S}]"),
+    (2, r"[\s&&[^\r\n]]"),
+    (3, r"[\r\n]"),
+    (4, r"\p{N}"),
+    (5, r"[\p{Lu}\p{Lt}]"),
+    (6, r"\p{Ll}"),
+    (7, r"[\p{Lm}\p{Lo}]"),
+    (8, r"\p{M}"),
+];
+
+fn ranges(pattern: &str) -> Vec<(usize, usize)> {
+    match regex_syntax::parse(pattern).unwrap().into_kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            class.ranges().iter().map(|r| (r.start() as usize, r.end() as usize)).collect()
+        }
+        other => panic!("{pattern}: not a class but {other:?}"),
+    }
+}
+
+/// A two-stage table: code point / 128 → block, block and code point % 128 → class.
+fn write_classes(out: &Path) {
+    let mut classes = vec![0_u8; 0x11_0000];
+    for (class, pattern) in CLASSES {
+        for (start, end) in ranges(pattern) {
+            for slot in &mut classes[start..=end] {
+                assert_eq!(*slot, 0, "the classes overlap");
+                *slot = class;
+            }
+        }
+    }
+    for (start, end) in ranges(r"\p{Han}") {
+        for slot in &mut classes[start..=end] {
+            *slot = match *slot {
+                7 => 9,
+                4 => 10,
+                1 => 11,
+                8 => 12,
+                other => panic!("a Han character of class {other}"),
+            };
+        }
+    }
+    let mut blocks: Vec<&[u8]> = Vec::new();
+    let mut seen: HashMap<&[u8], usize> = HashMap::new();
+    let mut index = Vec::new();
+    for block in classes.chunks(128) {
+        let number = *seen.entry(block).or_insert_with(|| {
+            blocks.push(block);
+            blocks.len() - 1
+        });
+        index.push(u16::try_from(number).unwrap());
+    }
+    // Powers of two, so that a mask keeps every index inside without a bounds check.
+    index.resize(0x1F_FFFF / 128 + 1, index.last().copied().unwrap());
+    let mut flat: Vec<u8> = blocks.concat();
+    flat.resize(flat.len().next_power_of_two(), 0);
+    let text = format!(
+        "static BLOCK_OF: [u16; {}] = {index:?};\nstatic CLASS_OF: [u8; {}] = {flat:?};\n",
+        index.len(),
+        flat.len()
+    );
+    std::fs::write(out.join("classes.rs"), text).unwrap();
+}

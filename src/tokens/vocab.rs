@@ -1,0 +1,220 @@
+//! A vocabulary: from the bytes of a token to its rank, in packed hash tables.
+//!
+//! Two bytes index a table directly; up to eight lie in the slot as one word, up to sixteen as two; longer ones are found
+//! by a hash and compared with the embedded bytes. Built once per process and vocabulary, from what `build.rs` embedded.
+//! It refuses damaged embedded data with [`Error::Internal`]; it never panics.
+#![expect(clippy::indexing_slicing, reason = "hot: every index is masked with the table's length, a power of two")]
+
+use crate::error::{Error, Result};
+
+/// No such token.
+pub const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Default)]
+struct Short {
+    key: u64,
+    rank: u32,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Middle {
+    low: u64,
+    high: u64,
+    rank: u32,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Long {
+    hash: u64,
+    token: &'static [u8],
+    rank: u32,
+}
+
+/// One loaded vocabulary.
+pub struct Vocab {
+    pairs: Box<[u32]>,
+    short: Box<[Short]>,
+    middle: Box<[Middle]>,
+    long: Box<[Long]>,
+    longest: usize,
+}
+
+const K: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[inline(always)]
+fn mix(key: u64, len: usize) -> u64 {
+    let h = (key ^ (len as u64) << 56).wrapping_mul(K);
+    h ^ h >> 32
+}
+
+#[inline(always)]
+fn mix2(low: u64, high: u64, len: usize) -> u64 {
+    mix(low.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ high ^ high >> 29, len)
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut h = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        h = mix(h.rotate_left(23) ^ word(chunk, 0), chunk.len());
+    }
+    h
+}
+
+/// Eight bytes at `at`, little-endian; zeros past the end.
+#[inline(always)]
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..at + 8).and_then(|s| <[u8; 8]>::try_from(s).ok()) {
+        Some(eight) => u64::from_le_bytes(eight),
+        None => word_at_end(bytes, at),
+    }
+}
+
+#[cold]
+fn word_at_end(bytes: &[u8], at: usize) -> u64 {
+    bytes.iter().skip(at).take(8).rev().fold(0, |word, &b| word << 8 | u64::from(b))
+}
+
+/// The low `len` bytes of a word, `1 <= len <= 8`.
+#[inline(always)]
+fn low_bytes(word: u64, len: usize) -> u64 {
+    word & (u64::MAX >> ((64 - 8 * len) & 63))
+}
+
+impl Vocab {
+    /// Loads the parts that `build.rs` wrote, one after the other: a base and what continues its ranks.
+    pub fn load(parts: &[&'static [u8]]) -> Result<Self> {
+        let mut tokens: Vec<&'static [u8]> = Vec::new();
+        for part in parts {
+            read_part(part, &mut tokens).ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
+        }
+        let count = |lens: std::ops::RangeInclusive<usize>| tokens.iter().filter(|t| lens.contains(&t.len())).count();
+        let slots = |n: usize| (n * 2).next_power_of_two();
+        let longest = tokens.iter().map(|t| t.len()).max().unwrap_or(0);
+        let mut vocab = Self {
+            pairs: vec![NONE; 1 << 16].into_boxed_slice(),
+            short: vec![Short::default(); slots(count(3..=8))].into_boxed_slice(),
+            middle: vec![Middle::default(); slots(count(9..=16))].into_boxed_slice(),
+            long: vec![Long::default(); slots(count(17..=longest.max(17)))].into_boxed_slice(),
+            longest,
+        };
+        for (rank, token) in tokens.iter().enumerate() {
+            vocab.insert(token, rank as u32);
+        }
+        Ok(vocab)
+    }
+
+    fn insert(&mut self, token: &'static [u8], rank: u32) {
+        let len = token.len();
+        match len {
+            0 | 1 => {}
+            2 => self.pairs[usize::from(token[0]) << 8 | usize::from(token[1])] = rank,
+            3..=8 => {
+                let key = word(token, 0);
+                let mask = self.short.len() - 1;
+                let mut at = mix(key, len) as usize & mask;
+                while self.short[at].len != 0 {
+                    at = (at + 1) & mask;
+                }
+                self.short[at] = Short { key, rank, len: len as u32 };
+            }
+            9..=16 => {
+                let (low, high) = (word(token, 0), word(token, 8));
+                let mask = self.middle.len() - 1;
+                let mut at = mix2(low, high, len) as usize & mask;
+                while self.middle[at].len != 0 {
+                    at = (at + 1) & mask;
+                }
+                self.middle[at] = Middle { low, high, rank, len: len as u32 };
+            }
+            _ => {
+                let hash = hash(token);
+                let mask = self.long.len() - 1;
+                let mut at = hash as usize & mask;
+                while !self.long[at].token.is_empty() {
+                    at = (at + 1) & mask;
+                }
+                self.long[at] = Long { hash, token, rank };
+            }
+        }
+    }
+
+    /// The rank of the two bytes at `at`.
+    #[inline(always)]
+    pub fn pair(&self, buffer: &[u8], at: usize) -> u32 {
+        self.pairs[(usize::from(buffer[at]) << 8 | usize::from(buffer[at + 1])) & 0xFFFF]
+    }
+
+    /// The rank of `buffer[start..end]`, at least two bytes; fastest if sixteen more bytes follow.
+    #[inline(always)]
+    pub fn rank(&self, buffer: &[u8], start: usize, end: usize) -> u32 {
+        let len = end - start;
+        match len {
+            0..=2 => self.pair(buffer, start),
+            3..=8 => {
+                let key = low_bytes(word(buffer, start), len);
+                let mask = self.short.len() - 1;
+                let mut at = mix(key, len) as usize & mask;
+                loop {
+                    let slot = &self.short[at];
+                    if slot.key == key && slot.len == len as u32 {
+                        return slot.rank;
+                    }
+                    if slot.len == 0 {
+                        return NONE;
+                    }
+                    at = (at + 1) & mask;
+                }
+            }
+            9..=16 => {
+                let (low, high) = (word(buffer, start), low_bytes(word(buffer, start + 8), len - 8));
+                let mask = self.middle.len() - 1;
+                let mut at = mix2(low, high, len) as usize & mask;
+                loop {
+                    let slot = &self.middle[at];
+                    if slot.low == low && slot.high == high && slot.len == len as u32 {
+                        return slot.rank;
+                    }
+                    if slot.len == 0 {
+                        return NONE;
+                    }
+                    at = (at + 1) & mask;
+                }
+            }
+            _ => self.long_rank(&buffer[start..end]),
+        }
+    }
+
+    fn long_rank(&self, token: &[u8]) -> u32 {
+        if token.len() > self.longest {
+            return NONE;
+        }
+        let hash = hash(token);
+        let mask = self.long.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = &self.long[at];
+            if slot.hash == hash && slot.token == token {
+                return slot.rank;
+            }
+            if slot.token.is_empty() {
+                return NONE;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+/// Appends the tokens of one embedded part; a rank without a token gives an empty one.
+fn read_part(part: &'static [u8], tokens: &mut Vec<&'static [u8]>) -> Option<()> {
+    let (count, rest) = part.split_first_chunk::<4>()?;
+    let (lens, mut bytes) = rest.split_at_checked(2 * u32::from_le_bytes(*count) as usize)?;
+    tokens.reserve(lens.len() / 2);
+    for len in lens.as_chunks::<2>().0 {
+        let (token, rest) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+        tokens.push(token);
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(())
+}
