@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +28,25 @@ def shared_data() -> Path:
             "no real data: ../shared/data isn't there and MT_CONTEXT_SHARED names no folder that has it"
         )
     return folder
+
+
+def _expand(value: Any) -> Any:
+    """Long texts are written as `{"$repeat": text, "times": n}` or `{"$concat": [...]}`."""
+    if isinstance(value, dict):
+        if "$repeat" in value:
+            return value["$repeat"] * value["times"]
+        if "$concat" in value:
+            return "".join(_expand(part) for part in value["$concat"])
+        return {key: _expand(item) for key, item in value.items()}
+    return [_expand(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def bugcase(shared_data: Path) -> Callable[[str], dict[str, Any]]:
+    """Loads a case of `../shared/data/bugcases` by its number, with its long texts written out."""
+
+    def load(number: str) -> dict[str, Any]:
+        (path,) = (shared_data / "bugcases").glob(f"{number}-*.json")
+        return _expand(json.loads(path.read_text(encoding="utf-8")))
+
+    return load

@@ -55,6 +55,8 @@ pub enum Origin {
     Persisted,
     /// A message that `repair_messages` made.
     Synthetic,
+    /// A message that the host put in on its own account, such as a session context; sent to the model, but no request of the user.
+    Host,
 }
 
 /// One tool call of an assistant message.

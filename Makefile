@@ -1,0 +1,63 @@
+# Two commands from a fresh clone do everything: `make demo` and `make test`. Both make their own virtual environment.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SOURCES := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src python -type f -not -name '*.so' -not -path '*/__pycache__/*')
+
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# One line says what runs; cargo probes rustc through standard input, so it gets none.
+CARGO := cargo
+NO_INPUT := </dev/null
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-rust test-python check lint slow bench fit clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.dev: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' $(NO_INPUT)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev $(NO_INPUT)
+	@touch $@
+
+$(STAMP): $(VENV)/.dev $(SOURCES)
+	@echo "building the extension (release) …"
+	@$(BIN)/maturin develop --release --quiet --locked $(NO_INPUT)
+	@touch $@
+
+demo: $(STAMP)  ## the main job on a session that ships with the package: offline, no key
+	@$(BIN)/mt-context demo
+
+test: test-rust test-python  ## all tests
+
+test-rust: $(VENV)/.dev
+	$(CARGO) test --locked --quiet --no-default-features $(NO_INPUT)
+
+test-python: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMP)  ## format, clippy, ruff, types of the stub
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --quiet --all-targets --no-default-features $(NO_INPUT) -- -D warnings
+	$(CARGO) clippy --locked --quiet --features python $(NO_INPUT) -- -D warnings
+	$(BIN)/ruff check python tests benches scripts
+	$(BIN)/ruff format --check python tests benches scripts
+	$(BIN)/python -m mypy.stubtest mt_context._core
+
+check: lint test  ## everything that must hold before a commit lands
+
+slow: $(STAMP)  ## long campaigns: properties, crashes, fuzzing by the hour
+	MT_CONTEXT_SLOW=1 $(CARGO) test --locked --release --no-default-features $(NO_INPUT)
+	MT_CONTEXT_SLOW=1 $(BIN)/python -m pytest -q
+
+bench: $(STAMP)  ## side-by-side figures, as ratios
+	$(BIN)/python benches/run.py
+
+fit: $(STAMP)  ## fit the estimator's table again on texts of this machine
+	$(BIN)/python scripts/fit_estimator.py
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) target python/mt_context/_core*.so

@@ -1,0 +1,284 @@
+"""The native core of mt_context: typed reference.
+
+Counts are tokens, sizes are characters, times are ms since the epoch, unless a name says otherwise. A `messages` argument is a list of
+LangChain messages, OpenAI-style dicts or transcript records, mixed or not; it is never mutated. No function raises for what a message holds:
+lone surrogates, `None`, lists, numbers. A bug in the core raises `mt_context.exceptions.InternalError`, never a `BaseException`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+__all__ = [
+    "TokenBudget",
+    "TokenCounter",
+    "adjust_index_to_preserve_message_groups",
+    "adjust_index_to_preserve_tool_pairs",
+    "adjust_index_to_respect_boundary",
+    "auto_compact_threshold",
+    "calibrate",
+    "cleared_text",
+    "compact_boundary_text",
+    "context_window_for_model",
+    "decide_tool_result",
+    "defuse",
+    "effective_context_limit",
+    "encoding_for_model",
+    "encodings",
+    "find_compaction_working_start",
+    "find_last_assistant_timestamp_ms",
+    "find_last_compact_boundary",
+    "find_safe_split",
+    "legal_cuts",
+    "limits",
+    "microcompact_after_pause",
+    "microcompact_under_pressure",
+    "persisted_output_text",
+    "plan_aggregate",
+    "plan_compaction",
+    "preview_text",
+    "repair_messages",
+    "small_window_threshold",
+    "summary_text",
+    "validate_messages",
+]
+
+@final
+class TokenCounter:
+    """Counts texts and message lists in tokens, and remembers the lists it has seen (spec 1).
+
+    Args:
+        model: a model's name, with or without a provider's prefix. Exact where the model's vocabulary is in this build, else the
+            fitted estimator.
+        encoding: a vocabulary's name, such as `o200k_base`; goes before `model`.
+        tokenizer_json: the bytes of a Hugging Face `tokenizer.json`; goes before both.
+        include_reasoning: whether `reasoning_content` and thinking blocks are sent back to the provider, and so count.
+
+    With no argument it is the estimator. Results never depend on what was counted before.
+
+    Raises:
+        ValueError: for an unknown encoding, or a `tokenizer_json` that cannot be read.
+    """
+
+    def __new__(
+        cls,
+        model: str | None = None,
+        *,
+        encoding: str | None = None,
+        tokenizer_json: bytes | None = None,
+        include_reasoning: bool = True,
+    ) -> TokenCounter: ...
+    @property
+    def name(self) -> str:
+        """The vocabulary's name, or the estimator's."""
+
+    @property
+    def is_exact(self) -> bool:
+        """False for an estimator."""
+
+    @property
+    def include_reasoning(self) -> bool:
+        """Whether reasoning counts."""
+
+    def count(self, text: Any) -> int:
+        """Tokens of a text, or of bytes as UTF-8; special tokens count as ordinary text. `None` is 0; anything else counts as `str()` of it."""
+
+    def count_messages(
+        self, messages: Sequence[Any], *, system: str | None = None, tools: Sequence[Any] | None = None
+    ) -> int:
+        """Tokens of a request: the messages, a system prompt and tool schemas outside of the list."""
+
+    def count_each(self, messages: Sequence[Any]) -> list[int]:
+        """Tokens of each message."""
+
+    def count_overhead(self, system: Any = None, tools: Any = None) -> int:
+        """Tokens of a system prompt and tool schemas."""
+
+    def anchored_total(
+        self, messages: Sequence[Any], *, token_limit: int, overhead: int = 0
+    ) -> tuple[int, str, float | None]:
+        """Tokens of the next request, anchored on the usage that the provider reported last (spec 1, `policies.md` 5.1).
+
+        Returns:
+            The total; `reported` or `counted`; and reported over counted for the same prefix, when a figure was used. A figure from
+            before a compaction, above the window, or outside of 0.5 to 2 times our count is not used; what was cleared since it
+            was reported is subtracted.
+        """
+
+@final
+class TokenBudget:
+    """Every number of one window, in tokens (plan M0, `policies.md` 5.1).
+
+    Args:
+        token_limit: the model's window.
+        reserved_summary_tokens: kept free for a summary; the plan's 20 000 by default.
+        buffer_tokens: kept free below that; the plan's 13 000 by default.
+
+    It never acts on a threshold below the small-window value, whatever was passed; `raised` tells.
+    """
+
+    def __new__(
+        cls, token_limit: int, *, reserved_summary_tokens: int | None = None, buffer_tokens: int | None = None
+    ) -> TokenBudget: ...
+    def level(self, tokens: int) -> str:
+        """`ok`, `warn`, `auto` or `hard`."""
+
+    @property
+    def token_limit(self) -> int: ...
+    @property
+    def effective_context_limit(self) -> int: ...
+    @property
+    def warn(self) -> int:
+        """The user is told from here on."""
+
+    @property
+    def auto(self) -> int:
+        """Auto compact fires from here on."""
+
+    @property
+    def hard(self) -> int:
+        """Compaction happens from here on even with the breaker open, and then without an LLM."""
+
+    @property
+    def target(self) -> int:
+        """A compaction's result lies below this."""
+
+    @property
+    def keep_min(self) -> int:
+        """A compaction keeps at least about this much verbatim."""
+
+    @property
+    def keep_max(self) -> int:
+        """… and at most about this much."""
+
+    @property
+    def read_max(self) -> int:
+        """One read may add this much."""
+
+    @property
+    def aggregate_max(self) -> int:
+        """The results of one assistant message may add this much."""
+
+    @property
+    def memory_max(self) -> int:
+        """A session-memory summary may take this much."""
+
+    @property
+    def user_messages_max(self) -> int:
+        """User messages kept verbatim may take this much."""
+
+    @property
+    def summary_max(self) -> int:
+        """A summary may take this much."""
+
+    @property
+    def raised(self) -> bool:
+        """True if the arguments asked for a threshold below the small-window value."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+def effective_context_limit(token_limit: int, reserved_summary_tokens: int | None = None) -> int:
+    """Tokens that may be sent: the window less what a summary's output needs, at least 1 (plan M0)."""
+
+def auto_compact_threshold(
+    token_limit: int, reserved_summary_tokens: int | None = None, buffer_tokens: int | None = None
+) -> int:
+    """The threshold of auto compact in tokens (plan M0): 131072 → 98072, 65536 → 32536, 32768 → 22937.
+
+    With neither argument given, windows below 65 536 get the small-window value; explicit arguments are taken literally, at least 1.
+    """
+
+def small_window_threshold(token_limit: int) -> int:
+    """The least threshold that makes sense for a window: min(0.7·W, 32 536) (spec 1)."""
+
+def calibrate(factor: float, ratio: float) -> float:
+    """One step of an estimator's calibration: `ratio` is reported over counted. Slow, and clamped to 0.5 … 2."""
+
+def encoding_for_model(model: str) -> str | None:
+    """The vocabulary of a model, or `None` where none is published or in this build."""
+
+def context_window_for_model(model: str) -> int | None:
+    """The window of a model in tokens, or `None` for a model we don't know."""
+
+def encodings() -> list[str]:
+    """Names of all vocabularies in this build."""
+
+def limits() -> dict[str, int | float]:
+    """Every number of the plan by name, with its unit in the name."""
+
+def find_safe_split(
+    counter: TokenCounter, messages: Sequence[Any], min_keep_tokens: int, max_keep_tokens: int
+) -> tuple[int, list[int], int, int] | None:
+    """(index, pinned, kept tokens, tokens over the maximum); see `mt_context.context.message_invariants.find_safe_split`."""
+
+def legal_cuts(counter: TokenCounter, messages: Sequence[Any]) -> list[bool]:
+    """For each position from 0 to the length, whether a cut there parts no pair, no batch, no chunks of one message."""
+
+def adjust_index_to_preserve_tool_pairs(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:
+    """Moves an index back to where no call is parted from its result."""
+
+def adjust_index_to_preserve_message_groups(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:
+    """Moves an index back while it would part neighbours with the same id."""
+
+def adjust_index_to_respect_boundary(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:
+    """Moves an index behind the last boundary."""
+
+def find_last_compact_boundary(counter: TokenCounter, messages: Sequence[Any]) -> int | None:
+    """Index of the last boundary, known by metadata."""
+
+def find_compaction_working_start(counter: TokenCounter, messages: Sequence[Any]) -> int:
+    """Where compactable history begins."""
+
+def validate_messages(
+    counter: TokenCounter, messages: Sequence[Any], provider_name: str
+) -> list[tuple[int, str, str]]:
+    """(index, rule, what it demands) for every violation of a provider's rules.
+
+    Raises:
+        ValueError: for a provider without a profile.
+    """
+
+def repair_messages(
+    counter: TokenCounter, messages: Sequence[Any], provider_name: str
+) -> tuple[list[dict[str, Any]], list[int]] | None:
+    """The repaired list as slots, and the indexes left out; `None` if nothing changes.
+
+    A slot is `{"keep": index, "changes": […]}`, `{"result_for": id, "name": …, "text": …}` or `{"user": text}`;
+    `mt_context.context.message_invariants.repair_messages` builds messages from them.
+    """
+
+def plan_compaction(
+    counter: TokenCounter,
+    messages: Sequence[Any],
+    *,
+    budget: TokenBudget,
+    overhead: int = 0,
+    target: int | None = None,
+    summary_tokens: int | None = None,
+    cut: int | None = None,
+) -> dict[str, Any]:
+    """What a compaction keeps, pins, summarises and shrinks; see `mt_context.context.compaction.CompactionPlan`.
+
+    Raises:
+        IrreducibleContextError: if what must stay is larger than the target.
+    """
+
+def find_last_assistant_timestamp_ms(counter: TokenCounter, messages: Sequence[Any]) -> int | None:
+    """When the model last spoke."""
+
+def microcompact_after_pause(
+    counter: TokenCounter,
+    messages: Sequence[Any],
+    *,
+    now_ms: int,
+    last_assistant_ms: int | None,
+    gap_minutes: int,
+    keep_recent: int,
+    tools: set[str],
+) -> list[int]:
+    """Indexes of the results that a pause clears (plan M7)."""
+
+def microcompact_under_pressure(
+    counter: TokenCounter, messages: Sequence[Any], *, total: int, budget: TokenBudget, tools: set[str]
+) -> tuple[list[int], int, bool]:
+    """(indexes to clear, tokens won, whether the view is then below its target); see `policies.md` 5.4."""

@@ -1,0 +1,1 @@
+"""The durable side: transcript, artifacts, figures of a session."""
