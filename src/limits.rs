@@ -18,6 +18,13 @@ pub const HARD_MARGIN_TOKENS: u64 = 3_000;
 pub const WARN_MARGIN_TOKENS: u64 = 20_000;
 /// … and at most this share of it (policies 5.1).
 pub const WARN_MARGIN_FRACTION: f64 = 0.15;
+/// Tokens of the window that no view may fill, so that an answer has room, at least …
+pub const OUTPUT_ROOM_TOKENS: u64 = 1_024;
+/// … or this share of the window, whichever is larger.
+pub const OUTPUT_ROOM_FRACTION: f64 = 1.0 / 16.0;
+/// What stays in every view (system prompt, tool schemas, summary) may take this share of the threshold before the
+/// threshold moves up to make room for the conversation.
+pub const FIXED_MAX_FRACTION: f64 = 0.5;
 /// A compaction's result must be below this share of the threshold (policies 5.4, 5.6).
 pub const TARGET_FRACTION: f64 = 0.7;
 
@@ -103,6 +110,7 @@ pub fn integers() -> Vec<(&'static str, u64)> {
         ("SMALL_WINDOW_MAX_THRESHOLD", SMALL_WINDOW_MAX_THRESHOLD),
         ("HARD_MARGIN_TOKENS", HARD_MARGIN_TOKENS),
         ("WARN_MARGIN_TOKENS", WARN_MARGIN_TOKENS),
+        ("OUTPUT_ROOM_TOKENS", OUTPUT_ROOM_TOKENS),
         ("PRESERVE_MIN_TOKENS", PRESERVE_MIN_TOKENS),
         ("PRESERVE_MAX_TOKENS", PRESERVE_MAX_TOKENS),
         ("USER_MESSAGES_TOKENS", USER_MESSAGES_TOKENS),
@@ -136,6 +144,8 @@ pub fn fractions() -> Vec<(&'static str, f64)> {
     vec![
         ("SMALL_WINDOW_FRACTION", SMALL_WINDOW_FRACTION),
         ("WARN_MARGIN_FRACTION", WARN_MARGIN_FRACTION),
+        ("OUTPUT_ROOM_FRACTION", OUTPUT_ROOM_FRACTION),
+        ("FIXED_MAX_FRACTION", FIXED_MAX_FRACTION),
         ("TARGET_FRACTION", TARGET_FRACTION),
         ("KEEP_MAX_FRACTION", KEEP_MAX_FRACTION),
         ("KEEP_MIN_FRACTION", KEEP_MIN_FRACTION),

@@ -122,6 +122,14 @@ class TokenBudget:
     def level(self, tokens: int) -> str:
         """`ok`, `warn`, `auto` or `hard`."""
 
+    def adapted_to(self, fixed: int) -> TokenBudget:
+        """The budget for a request of which `fixed` tokens (system prompt, tool schemas) stay in every view: where they leave too little
+        room, the threshold moves up towards `ceiling`, so that a large system prompt in a small window doesn't compact on every turn."""
+
+    @property
+    def ceiling(self) -> int:
+        """The most that a view may fill: the window less room for an answer."""
+
     @property
     def token_limit(self) -> int: ...
     @property

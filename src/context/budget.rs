@@ -134,6 +134,41 @@ impl TokenBudget {
         }
     }
 
+    /// The most that a view may fill: the window less room for an answer.
+    pub fn ceiling(&self) -> u64 {
+        let room = limits::OUTPUT_ROOM_TOKENS.max(share(self.token_limit, limits::OUTPUT_ROOM_FRACTION));
+        self.token_limit.saturating_sub(room)
+    }
+
+    /// The budget for a request of which `fixed` tokens (system prompt, tool schemas) stay in every view.
+    ///
+    /// Where they leave the conversation less than half of the threshold, the threshold moves up towards the ceiling and the
+    /// target is half-way between them: otherwise a large system prompt in a small window would compact on every turn.
+    pub fn adapted_to(&self, fixed: u64) -> Self {
+        if fixed <= share(self.auto, limits::FIXED_MAX_FRACTION) {
+            return *self;
+        }
+        let ceiling = self.ceiling().max(self.auto);
+        let auto = self.auto.max(ceiling.min(fixed.saturating_add(self.auto / 2)));
+        let free = auto.saturating_sub(fixed);
+        // Half of the free room stays free after a compaction, so that the next one is some turns away.
+        let of_free = |fraction| share(free / 2, fraction / limits::TARGET_FRACTION);
+        Self {
+            warn: self.warn.max(auto - share(auto, limits::WARN_MARGIN_FRACTION).min(free / 2)),
+            auto,
+            hard: self.hard.max(auto),
+            target: fixed.saturating_add(free / 2).min(auto),
+            keep_min: self.keep_min.min(of_free(limits::KEEP_MIN_FRACTION)),
+            keep_max: self.keep_max.min(of_free(limits::KEEP_MAX_FRACTION)),
+            read_max: self.read_max.min(share(free, limits::READ_FRACTION)),
+            aggregate_max: self.aggregate_max.min(share(free, limits::AGGREGATE_FRACTION)),
+            memory_max: self.memory_max.min(of_free(limits::MEMORY_FRACTION)),
+            user_messages_max: self.user_messages_max.min(of_free(limits::MEMORY_FRACTION)),
+            summary_max: self.summary_max.min(of_free(limits::MEMORY_FRACTION)),
+            ..*self
+        }
+    }
+
     /// How full the window is with this many tokens.
     pub fn level(&self, tokens: u64) -> Level {
         match tokens {
@@ -298,7 +333,23 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_large_system_prompt_in_a_small_window_leaves_room_to_work() {
+        let budget = TokenBudget::new(16_384, None, None);
+        assert_eq!(budget.adapted_to(5_000), budget);
+        let adapted = budget.adapted_to(10_878);
+        assert_eq!((adapted.auto, adapted.ceiling()), (15_360, 15_360));
+        assert!(adapted.target > 10_878 && adapted.target < adapted.auto && adapted.hard >= adapted.auto);
+    }
+
     proptest! {
+        #[test]
+        fn an_adapted_budget_stays_ordered(w in 1_024u64..4_000_000, fixed in 0u64..4_000_000) {
+            let b = TokenBudget::new(w, None, None).adapted_to(fixed);
+            prop_assert!(b.warn <= b.auto && b.auto <= b.hard && b.target <= b.auto && b.auto <= w);
+            prop_assert!(b.keep_min <= b.keep_max && b.keep_max <= b.auto);
+        }
+
         #[test]
         fn levels_are_ordered_and_monotone_for_any_window(w in any::<u64>().prop_map(|w| w >> 12), d in 0u64..1_000_000) {
             let (a, b) = (TokenBudget::new(w, None, None), TokenBudget::new(w.saturating_add(d), None, None));

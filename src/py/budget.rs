@@ -61,6 +61,14 @@ impl PyTokenBudget {
         self.0.level(tokens).name()
     }
 
+    fn adapted_to(&self, fixed: u64) -> Self {
+        Self(self.0.adapted_to(fixed))
+    }
+
+    #[getter]
+    fn ceiling(&self) -> u64 {
+        self.0.ceiling()
+    }
     #[getter]
     fn token_limit(&self) -> u64 {
         self.0.token_limit

@@ -89,11 +89,11 @@ def test_clearing_again_clears_nothing_more_and_keeps_the_prefix() -> None:
 
 def test_pressure_clears_only_for_a_gain_and_never_the_newest() -> None:
     budget, counter = TokenBudget(65536), TokenCounter(encoding="o200k_base")
-    history = [HumanMessage("one"), *rounds(30, size=1_000), HumanMessage("two"), HumanMessage("three"), *rounds(2, first=30)]
+    history = [HumanMessage("one"), *rounds(40, size=1_000), HumanMessage("two"), HumanMessage("three"), *rounds(2, first=40)]
     total = counter.count_messages(history)
     assert not maybe_pressure_microcompact(history, total_tokens=budget.auto - 1, budget=budget, counter=counter)[0].triggered
     result, enough = maybe_pressure_microcompact(history, total_tokens=total, budget=budget, counter=counter)
-    assert result.triggered and not {"t29", "t30", "t31"} & set(cleared(result.messages))
+    assert result.triggered and not {"t39", "t40", "t41"} & set(cleared(result.messages))
     assert counter.count_messages(result.messages) == total - result.saved_tokens
     assert enough == (total - result.saved_tokens <= budget.target)
     again, _ = maybe_pressure_microcompact(result.messages, total_tokens=budget.auto, budget=budget, counter=counter)

@@ -7,6 +7,7 @@ only read. Where the recording agent compacted, its boundary and summary are lef
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,7 +107,7 @@ class _Simulation:
                 self.before_call(message.get("timestamp_ms"))
             elif role == "tool":
                 message = self.budgeted(message)
-            elif role == "user" and not _is_blank(message):
+            elif role == "user" and editing.kind_of(message) is None and not _is_blank(message):
                 self.request = message
             self.state.append(message)
         return self.outcome
@@ -132,39 +133,45 @@ class _Simulation:
                 )
             )
         tokens = self.count(self.state)
-        turn.level = s.budget.level(tokens)
-        if tokens >= s.budget.auto:
+        budget = self.budget()
+        turn.level = budget.level(tokens)
+        if tokens >= budget.auto:
             result, _enough = maybe_pressure_microcompact(
-                self.state, total_tokens=tokens, budget=s.budget, counter=s.counter
+                self.state, total_tokens=tokens, budget=budget, counter=s.counter
             )
             self.clear(result)
             tokens = self.count(self.state)
-        if tokens >= s.budget.auto:
-            self.compact(tokens)
+        if tokens >= budget.auto:
+            self.compact(tokens, budget)
         self.send()
+
+    def budget(self) -> TokenBudget:
+        """The window's budget, given what stays in every view."""
+        system = list(itertools.takewhile(lambda m: editing.role_of(m) == "system", self.state))
+        return self.settings.budget.adapted_to(self.count(system))
 
     def clear(self, result: Any) -> None:
         self.state = result.messages
         self.turn.cleared += result.cleared_count
 
-    def compact(self, before: int) -> None:
+    def compact(self, before: int, budget: TokenBudget) -> None:
         s = self.settings
-        target = s.budget.target
+        target = budget.target
         after = before
         for _ in range(ATTEMPTS):
-            plan = plan_compaction(self.state, s.budget, s.counter, overhead=self.overhead, target=target)
+            plan = plan_compaction(self.state, budget, s.counter, overhead=self.overhead, target=target)
             new = carry_out(
                 self.state,
                 plan,
                 boundary=boundary_message(before, plan.planned_tokens, last_kept=self.state[-1]),
                 summary=summary_message(
-                    [self.state[i] for i in plan.summarise], s.budget.summary_max - 80, s.counter
+                    [self.state[i] for i in plan.summarise], budget.summary_max - 80, s.counter
                 ),
                 counter=s.counter,
                 reference=lambda message: editing.metadata(message).get("artifact") or _reference(message),
             )
             after = self.count(new)
-            if after < s.budget.auto:
+            if after < budget.auto:
                 break
             target -= after - target
         self.state = new
