@@ -5,6 +5,7 @@
 //! table lies in git, and neither crate is linked into the library. A failure here is a failed build, hence the panics.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
@@ -28,8 +29,13 @@ type Tokens = Vec<Option<Vec<u8>>>;
 
 fn write_vocabularies(out: &Path) {
     let openai = |bpe: tiktoken_rs::CoreBPE, size: usize| -> Tokens {
-        let tokens: Tokens = (0..size as u32).map(|rank| bpe.decode_bytes(&[rank]).ok()).collect();
-        tokens.into_iter().map(|t| t.filter(|t| !t.starts_with(b"<|endoftext|>"))).collect()
+        let tokens: Tokens = (0..size as u32)
+            .map(|rank| bpe.decode_bytes(&[rank]).ok())
+            .collect();
+        tokens
+            .into_iter()
+            .map(|t| t.filter(|t| !t.starts_with(b"<|endoftext|>")))
+            .collect()
     };
     let open = |name: &str| -> Tokens {
         let bpe = tiktoken::get_encoding(name).expect("the feature is on");
@@ -38,7 +44,8 @@ fn write_vocabularies(out: &Path) {
         while missing > 0 {
             let token = bpe.decode(&[tokens.len() as u32]);
             // DeepSeek's ranks begin with three special tokens, written with full-width bars.
-            let special = token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
+            let special =
+                token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
             missing -= usize::from(!special);
             tokens.push((!special).then_some(token));
             assert!(tokens.len() < 1 << 20, "{name}: {missing} tokens not found");
@@ -51,7 +58,12 @@ fn write_vocabularies(out: &Path) {
     let glm4 = open("glm4");
     let glm5 = open("glm5");
     let llama3 = open("llama3");
-    write_vocabulary(out, "o200k_base", &openai(tiktoken_rs::o200k_base().unwrap(), 199_998), 0);
+    write_vocabulary(
+        out,
+        "o200k_base",
+        &openai(tiktoken_rs::o200k_base().unwrap(), 199_998),
+        0,
+    );
     write_vocabulary(out, "p50k_base_tail", &p50k, shared_prefix(&r50k, &p50k));
     write_vocabulary(out, "glm5_tail", &glm5, shared_prefix(&glm4, &glm5));
     write_vocabulary(out, "llama3_tail", &llama3, shared_prefix(&cl100k, &llama3));
@@ -65,19 +77,32 @@ fn write_vocabularies(out: &Path) {
 
 /// The length of `base`, once it is sure that `base` is how `derived` begins: then only the rest is stored.
 fn shared_prefix(base: &Tokens, derived: &Tokens) -> usize {
-    assert_eq!(base[..], derived[..base.len()], "the derived vocabulary does not begin with its base");
+    assert_eq!(
+        base[..],
+        derived[..base.len()],
+        "the derived vocabulary does not begin with its base"
+    );
     base.len()
 }
 
 /// One vocabulary: the number of ranks (u32), the length of each rank's token (u16, 0 = no token), then their bytes.
 fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
-    let bytes: std::collections::HashSet<&[u8]> =
-        tokens.iter().flatten().map(Vec::as_slice).filter(|t| t.len() == 1).collect();
-    assert_eq!(bytes.len(), 256, "{name}: counting relies on every single byte being a token");
+    let bytes: std::collections::HashSet<&[u8]> = tokens
+        .iter()
+        .flatten()
+        .map(Vec::as_slice)
+        .filter(|t| t.len() == 1)
+        .collect();
+    assert_eq!(
+        bytes.len(),
+        256,
+        "{name}: counting relies on every single byte being a token"
+    );
     let rest = &tokens[from..];
     let mut file = (rest.len() as u32).to_le_bytes().to_vec();
     for token in rest {
-        let len = u16::try_from(token.as_ref().map_or(0, Vec::len)).expect("a token of at most 65 535 bytes");
+        let len = u16::try_from(token.as_ref().map_or(0, Vec::len))
+            .expect("a token of at most 65 535 bytes");
         file.extend_from_slice(&len.to_le_bytes());
     }
     for token in rest.iter().flatten() {
@@ -100,9 +125,11 @@ const CLASSES: [(u8, &str); 8] = [
 
 fn ranges(pattern: &str) -> Vec<(usize, usize)> {
     match regex_syntax::parse(pattern).unwrap().into_kind() {
-        HirKind::Class(Class::Unicode(class)) => {
-            class.ranges().iter().map(|r| (r.start() as usize, r.end() as usize)).collect()
-        }
+        HirKind::Class(Class::Unicode(class)) => class
+            .ranges()
+            .iter()
+            .map(|r| (r.start() as usize, r.end() as usize))
+            .collect(),
         other => panic!("{pattern}: not a class but {other:?}"),
     }
 }

@@ -11,15 +11,16 @@ from typing import Any, Literal, final
 __all__ = [
     "TokenBudget",
     "TokenCounter",
+    "ToolResultLimits",
     "adjust_index_to_preserve_message_groups",
     "adjust_index_to_preserve_tool_pairs",
     "adjust_index_to_respect_boundary",
     "auto_compact_threshold",
     "calibrate",
+    "clean_text",
     "cleared_text",
     "compact_boundary_text",
     "context_window_for_model",
-    "decide_tool_result",
     "defuse",
     "effective_context_limit",
     "encoding_for_model",
@@ -30,10 +31,10 @@ __all__ = [
     "find_safe_split",
     "legal_cuts",
     "limits",
+    "memory_summary_text",
     "microcompact_after_pause",
     "microcompact_under_pressure",
     "persisted_output_text",
-    "plan_aggregate",
     "plan_compaction",
     "preview_text",
     "repair_messages",
@@ -290,3 +291,90 @@ def microcompact_under_pressure(
     counter: TokenCounter, messages: Sequence[Any], *, total: int, budget: TokenBudget, tools: set[str]
 ) -> tuple[list[int], int, bool]:
     """(indexes to clear, tokens won, whether the view is then below its target); see `policies.md` 5.4."""
+
+@final
+class ToolResultLimits:
+    """Which tool results are too large for the model's view, in characters (plan M2, spec 3).
+
+    Args:
+        budget: clamps the plan's limits to a window.
+        by_tool: limits by tool name that replace or extend the plan's; `None` for a tool that limits itself.
+        default_chars: limit of tools that are not named (50 000).
+        aggregate_chars: limit of the results of one assistant message together (200 000).
+        preview_chars: size of a preview (4 000).
+        preview_lines: length of a preview (80).
+    """
+
+    def __new__(
+        cls,
+        *,
+        budget: TokenBudget | None = None,
+        by_tool: dict[str, int | None] | None = None,
+        default_chars: int | None = None,
+        aggregate_chars: int | None = None,
+        preview_chars: int | None = None,
+        preview_lines: int | None = None,
+    ) -> ToolResultLimits: ...
+    def limit(self, tool_name: str) -> int | None:
+        """The limit of a tool; `None` if it limits itself."""
+
+    def exceeds(self, tool_name: str, chars: int) -> bool:
+        """Whether a single result must become a preview."""
+
+    def plan_aggregate(self, batch: Sequence[tuple[str, int, bool]]) -> list[int]:
+        """Which results of one assistant message become previews so that all together fit.
+
+        Args:
+            batch: for each result, in order of the calls: tool name, characters, whether it is a preview already.
+        """
+
+    @property
+    def default_chars(self) -> int: ...
+    @property
+    def aggregate_chars(self) -> int: ...
+    @property
+    def preview_chars(self) -> int: ...
+    @property
+    def preview_lines(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+def preview_text(
+    tool_name: str,
+    content: str | bytes,
+    *,
+    max_chars: int = 4000,
+    max_lines: int = 80,
+    artifact: str | None = None,
+    exit_code: int | None = None,
+    note: str | None = None,
+) -> str:
+    """What the model sees of a large result (spec 3): never more than `max_chars` characters and `max_lines` lines, whatever the input.
+
+    A search shows its true number of matches and files, the first of them, and how many each file has. A command's output shows 20 % head and
+    80 % tail, the exit code, and error and warning lines of the middle with their numbers. Anything else shows head and tail. Escape
+    sequences are gone, redrawn lines are in their last frame. Bytes are decoded (UTF-8, UTF-16, GBK, …) or described.
+    """
+
+def clean_text(text: str) -> str:
+    """What a terminal would show in the end: no escape sequences, no controls but newline and tab, redrawn lines in their last frame."""
+
+def cleared_text(artifact: str | None = None) -> str:
+    """The plan's text for a cleared result; a second line names its artifact (plan M7)."""
+
+def persisted_output_text(
+    tool_name: str, preview: str, *, path: str | None, original_chars: int, truncated: bool = False
+) -> str:
+    """The plan's tag around a preview, well-formed whatever the name and the preview hold (plan M2, R3)."""
+
+def compact_boundary_text(pre_tokens: int, post_tokens: int, reason: str) -> str:
+    """A compaction's boundary (plan M5)."""
+
+def summary_text(text: str) -> str:
+    """A conversation summary in its tag."""
+
+def memory_summary_text(text: str, path: str) -> str:
+    """A session-memory summary in its tag."""
+
+def defuse(text: str) -> str:
+    """Replaces `<` by `&lt;` where one of our tags would begin, in any spelling, and nothing else (R3)."""

@@ -136,7 +136,8 @@ impl TokenBudget {
 
     /// The most that a view may fill: the window less room for an answer.
     pub fn ceiling(&self) -> u64 {
-        let room = limits::OUTPUT_ROOM_TOKENS.max(share(self.token_limit, limits::OUTPUT_ROOM_FRACTION));
+        let room =
+            limits::OUTPUT_ROOM_TOKENS.max(share(self.token_limit, limits::OUTPUT_ROOM_FRACTION));
         self.token_limit.saturating_sub(room)
     }
 
@@ -149,19 +150,25 @@ impl TokenBudget {
             return *self;
         }
         let ceiling = self.ceiling().max(self.auto);
-        let auto = self.auto.max(ceiling.min(fixed.saturating_add(self.auto / 2)));
+        let auto = self
+            .auto
+            .max(ceiling.min(fixed.saturating_add(self.auto / 2)));
         let free = auto.saturating_sub(fixed);
         // Half of the free room stays free after a compaction, so that the next one is some turns away.
         let of_free = |fraction| share(free / 2, fraction / limits::TARGET_FRACTION);
         Self {
-            warn: self.warn.max(auto - share(auto, limits::WARN_MARGIN_FRACTION).min(free / 2)),
+            warn: self
+                .warn
+                .max(auto - share(auto, limits::WARN_MARGIN_FRACTION).min(free / 2)),
             auto,
             hard: self.hard.max(auto),
             target: fixed.saturating_add(free / 2).min(auto),
             keep_min: self.keep_min.min(of_free(limits::KEEP_MIN_FRACTION)),
             keep_max: self.keep_max.min(of_free(limits::KEEP_MAX_FRACTION)),
             read_max: self.read_max.min(share(free, limits::READ_FRACTION)),
-            aggregate_max: self.aggregate_max.min(share(free, limits::AGGREGATE_FRACTION)),
+            aggregate_max: self
+                .aggregate_max
+                .min(share(free, limits::AGGREGATE_FRACTION)),
             memory_max: self.memory_max.min(of_free(limits::MEMORY_FRACTION)),
             user_messages_max: self.user_messages_max.min(of_free(limits::MEMORY_FRACTION)),
             summary_max: self.summary_max.min(of_free(limits::MEMORY_FRACTION)),
@@ -339,7 +346,11 @@ mod tests {
         assert_eq!(budget.adapted_to(5_000), budget);
         let adapted = budget.adapted_to(10_878);
         assert_eq!((adapted.auto, adapted.ceiling()), (15_360, 15_360));
-        assert!(adapted.target > 10_878 && adapted.target < adapted.auto && adapted.hard >= adapted.auto);
+        assert!(
+            adapted.target > 10_878
+                && adapted.target < adapted.auto
+                && adapted.hard >= adapted.auto
+        );
     }
 
     proptest! {

@@ -10,4 +10,5 @@ pub mod message;
 pub mod message_invariants;
 pub mod microcompact;
 pub mod preview;
+mod preview_facts;
 pub mod tool_results;

@@ -38,9 +38,12 @@ pub mod _core {
         validate_messages,
     };
     #[pymodule_export]
-    use super::tool_results::{cleared_text, compact_boundary_text, preview_text, summary_text};
-    #[pymodule_export]
     use super::microcompact::{
         find_last_assistant_timestamp_ms, microcompact_after_pause, microcompact_under_pressure,
+    };
+    #[pymodule_export]
+    use super::tool_results::{
+        PyToolResultLimits, clean_text, cleared_text, compact_boundary_text, defuse,
+        memory_summary_text, persisted_output_text, preview_text, summary_text,
     };
 }

@@ -3,7 +3,10 @@
 //! Two bytes index a table directly; up to eight lie in the slot as one word, up to sixteen as two; longer ones are found
 //! by a hash and compared with the embedded bytes. Built once per process and vocabulary, from what `build.rs` embedded.
 //! It refuses damaged embedded data with [`Error::Internal`]; it never panics.
-#![expect(clippy::indexing_slicing, reason = "hot: every index is masked with the table's length, a power of two")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "hot: every index is masked with the table's length, a power of two"
+)]
 
 use crate::error::{Error, Result};
 
@@ -51,7 +54,10 @@ fn mix(key: u64, len: usize) -> u64 {
 
 #[inline(always)]
 fn mix2(low: u64, high: u64, len: usize) -> u64 {
-    mix(low.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ high ^ high >> 29, len)
+    mix(
+        low.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ high ^ high >> 29,
+        len,
+    )
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -65,7 +71,10 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Eight bytes at `at`, little-endian; zeros past the end.
 #[inline(always)]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.get(at..at + 8).and_then(|s| <[u8; 8]>::try_from(s).ok()) {
+    match bytes
+        .get(at..at + 8)
+        .and_then(|s| <[u8; 8]>::try_from(s).ok())
+    {
         Some(eight) => u64::from_le_bytes(eight),
         None => word_at_end(bytes, at),
     }
@@ -73,7 +82,12 @@ pub fn word(bytes: &[u8], at: usize) -> u64 {
 
 #[cold]
 fn word_at_end(bytes: &[u8], at: usize) -> u64 {
-    bytes.iter().skip(at).take(8).rev().fold(0, |word, &b| word << 8 | u64::from(b))
+    bytes
+        .iter()
+        .skip(at)
+        .take(8)
+        .rev()
+        .fold(0, |word, &b| word << 8 | u64::from(b))
 }
 
 /// The low `len` bytes of a word, `1 <= len <= 8`.
@@ -87,9 +101,12 @@ impl Vocab {
     pub fn load(parts: &[&'static [u8]]) -> Result<Self> {
         let mut tokens: Vec<&'static [u8]> = Vec::new();
         for part in parts {
-            read_part(part, &mut tokens).ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
+            read_part(part, &mut tokens)
+                .ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
         }
-        let count = |lens: std::ops::RangeInclusive<usize>| tokens.iter().filter(|t| lens.contains(&t.len())).count();
+        let count = |lens: std::ops::RangeInclusive<usize>| {
+            tokens.iter().filter(|t| lens.contains(&t.len())).count()
+        };
         let slots = |n: usize| (n * 2).next_power_of_two();
         let longest = tokens.iter().map(|t| t.len()).max().unwrap_or(0);
         let mut vocab = Self {
@@ -117,7 +134,11 @@ impl Vocab {
                 while self.short[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.short[at] = Short { key, rank, len: len as u32 };
+                self.short[at] = Short {
+                    key,
+                    rank,
+                    len: len as u32,
+                };
             }
             9..=16 => {
                 let (low, high) = (word(token, 0), word(token, 8));
@@ -126,7 +147,12 @@ impl Vocab {
                 while self.middle[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.middle[at] = Middle { low, high, rank, len: len as u32 };
+                self.middle[at] = Middle {
+                    low,
+                    high,
+                    rank,
+                    len: len as u32,
+                };
             }
             _ => {
                 let hash = hash(token);
@@ -168,7 +194,10 @@ impl Vocab {
                 }
             }
             9..=16 => {
-                let (low, high) = (word(buffer, start), low_bytes(word(buffer, start + 8), len - 8));
+                let (low, high) = (
+                    word(buffer, start),
+                    low_bytes(word(buffer, start + 8), len - 8),
+                );
                 let mask = self.middle.len() - 1;
                 let mut at = mix2(low, high, len) as usize & mask;
                 loop {

@@ -113,7 +113,7 @@ class _Simulation:
         return self.outcome
 
     def budgeted(self, message: Any) -> Any:
-        new = budget_message(message, self.settings.policy, seen=len(self.state))
+        new = budget_message(message, self.settings.policy)
         self.turn.persisted += new is not message
         return new
 

@@ -1,23 +1,202 @@
-"""PROVISIONAL"""
+"""Large tool results become previews before the model sees them (plan M2, spec 3).
+
+Decisions and previews are pure: where the full text goes is the business of whoever calls. That a result is a preview is known by its
+metadata, never by how its text begins.
+"""
+
 from __future__ import annotations
-from dataclasses import dataclass
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
 from mt_context import _core
+from mt_context._core import TokenBudget, ToolResultLimits
 from mt_context.context import editing
+
+__all__ = [
+    "ToolResultPolicy",
+    "budget_message",
+    "enforce_aggregate",
+    "map_tool_result_for_llm",
+    "result_chars",
+]
+
+#: Keeps a full result somewhere and returns the path that the model may read; `None` if it could not be kept.
+Persist = Callable[[Any, str], "str | None"]
+
 
 @dataclass(frozen=True)
 class ToolResultPolicy:
-    limit: int = 50_000
+    """Limits per tool and per assistant message, in characters.
+
+    The plan's: grep 20 000, shells 30 000, others 50 000, read_file and recall limit themselves, 200 000 for the results of one assistant
+    message together, previews of 4 000 characters and 80 lines. `budget` clamps them to a window.
+    """
+
+    budget: TokenBudget | None = None
+    by_tool: Mapping[str, int | None] = field(default_factory=dict)
+    default_chars: int | None = None
+    aggregate_chars: int | None = None
+    preview_chars: int | None = None
+    preview_lines: int | None = None
+
+    def __post_init__(self) -> None:
+        limits = ToolResultLimits(
+            budget=self.budget,
+            by_tool=dict(self.by_tool),
+            default_chars=self.default_chars,
+            aggregate_chars=self.aggregate_chars,
+            preview_chars=self.preview_chars,
+            preview_lines=self.preview_lines,
+        )
+        object.__setattr__(self, "_limits", limits)
+
+    @property
+    def limits(self) -> ToolResultLimits:
+        """The limits in force."""
+        return self._limits  # type: ignore[attr-defined, no-any-return]
+
     @classmethod
-    def for_budget(cls, budget: Any) -> "ToolResultPolicy":
-        return cls(limit=min(20000, budget.auto))
+    def for_budget(cls, budget: TokenBudget) -> ToolResultPolicy:
+        """The plan's limits, clamped to a window."""
+        return cls(budget=budget)
 
-def budget_message(message: Any, policy: ToolResultPolicy, *, seen: int) -> Any:
-    c = editing.field(message, "content")
-    if isinstance(c, str) and len(c) > policy.limit:
-        t = _core.preview_text("x", c, max_chars=4000)
-        return editing.with_metadata(editing.copy_with(message, content=t), kind="persisted", artifact="tool-results/x.txt")
-    return message
 
-def enforce_aggregate(messages: list[Any], policy: ToolResultPolicy) -> tuple[list[Any], int]:
-    return messages, 0
+def map_tool_result_for_llm(
+    tool_name: str,
+    content: str | bytes,
+    artifact_meta: Mapping[str, Any] | None,
+    *,
+    policy: ToolResultPolicy | None = None,
+    exit_code: int | None = None,
+) -> str:
+    """What the model sees of a result that is kept in an artifact: the plan's tag around a preview (plan M2).
+
+    Args:
+        tool_name: the tool's name; it decides what of the result matters.
+        content: the whole result.
+        artifact_meta: `path` of the artifact and whether it is `truncated`; `None` if nothing could be kept.
+        policy: the preview's size.
+        exit_code: if the caller knows it; else it is looked for in the text.
+    """
+    limits = (policy or ToolResultPolicy()).limits
+    meta = artifact_meta or {}
+    path, truncated = meta.get("path"), bool(meta.get("truncated"))
+    note = None
+    if truncated:
+        note = f"The artifact holds the first {int(meta.get('size_bytes') or 0):,} bytes; the rest was not kept."
+    frame = _core.persisted_output_text(tool_name, "", path=path, original_chars=len(content), truncated=truncated)
+    preview = _core.preview_text(
+        tool_name,
+        content,
+        max_chars=max(limits.preview_chars - len(frame), 1),
+        max_lines=max(limits.preview_lines - 2, 1),
+        artifact=path,
+        exit_code=exit_code,
+        note=note,
+    )
+    return _core.persisted_output_text(
+        tool_name, preview, path=path, original_chars=len(content), truncated=truncated
+    )
+
+
+def result_chars(message: Any) -> int:
+    """Characters of a tool result's text; images and other media count nothing."""
+    content = editing.field(message, "content")
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(text) for text in map(_text_of, content or ()) if text) if isinstance(content, (list, tuple)) else 0
+
+
+def budget_message(message: Any, policy: ToolResultPolicy, *, persist: Persist | None = None) -> Any:
+    """The message as the model may see it: itself, or a copy with a preview if it exceeds its tool's limit (plan M2)."""
+    name = editing.field(message, "name") or ""
+    if _is_settled(message) or not policy.limits.exceeds(name, result_chars(message)):
+        return message
+    return _as_preview(message, policy, persist, "per-tool-limit")
+
+
+def enforce_aggregate(
+    messages: Sequence[Any], policy: ToolResultPolicy, *, persist: Persist | None = None
+) -> tuple[list[Any], int]:
+    """Makes the results of every assistant message fit together, the largest first (plan M2).
+
+    The batch is the set of calls of the assistant message, so the outcome does not depend on when results came in.
+
+    Returns:
+        The list with previews in place of results, and how many became previews.
+    """
+    view = list(messages)
+    changed = 0
+    for batch in _batches(view):
+        if sum(result_chars(view[i]) for i in batch) <= policy.limits.aggregate_chars:
+            continue
+        rows = [(editing.field(view[i], "name") or "", result_chars(view[i]), _is_settled(view[i])) for i in batch]
+        for chosen in policy.limits.plan_aggregate(rows):
+            view[batch[chosen]] = _as_preview(view[batch[chosen]], policy, persist, "aggregate-limit")
+            changed += 1
+    return view, changed
+
+
+def _batches(messages: Sequence[Any]) -> list[list[int]]:
+    """Indexes of the results of each assistant message, in order of its calls."""
+    batches: list[list[int]] = []
+    by_id: dict[str, tuple[int, int]] = {}
+    order: list[list[tuple[int, int]]] = []
+    for i, message in enumerate(messages):
+        role = editing.role_of(message)
+        if role == "assistant":
+            calls = editing.tool_calls(message)
+            if calls:
+                order.append([])
+                by_id.update({str(c.get("id") or ""): (len(order) - 1, n) for n, c in enumerate(calls)})
+        elif role == "tool":
+            found = by_id.get(str(editing.field(message, "tool_call_id") or ""))
+            if found is not None:
+                order[found[0]].append((found[1], i))
+    for batch in order:
+        if len(batch) > 1:
+            batches.append([i for _, i in sorted(batch)])
+    return batches
+
+
+def _is_settled(message: Any) -> bool:
+    return editing.kind_of(message) in ("persisted", "cleared")
+
+
+def _as_preview(message: Any, policy: ToolResultPolicy, persist: Persist | None, reason: str) -> Any:
+    content = editing.field(message, "content")
+    name = editing.field(message, "name") or ""
+    text = content if isinstance(content, str) else "\n".join(t for t in map(_text_of, content) if t)
+    path = (persist or _name_only)(message, text)
+    shown = map_tool_result_for_llm(name, text, {"path": path} if path else None, policy=policy)
+    # Text blocks become one preview in the first one's place; media stay where they are.
+    if not isinstance(content, str):
+        blocks: list[Any] = []
+        pending: list[Any] = [{"type": "text", "text": shown}]
+        for block in content:
+            if _text_of(block) is None:
+                blocks.append(block)
+            elif pending:
+                blocks.append(pending.pop())
+        shown = blocks  # type: ignore[assignment]
+    facts = {"kind": "persisted", "artifact": path, "original_chars": len(text), "reason": reason}
+    return editing.with_metadata(editing.copy_with(message, content=shown), **facts)
+
+
+def _name_only(message: Any, text: str) -> str:
+    """Where a result would be kept: for a dry run."""
+    call_id = str(editing.field(message, "tool_call_id") or "")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", call_id):
+        call_id = "h-" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"tool-results/{call_id}.txt"
+
+
+def _text_of(block: Any) -> str | None:
+    if isinstance(block, str):
+        return block
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else None

@@ -1,1 +1,0 @@
-//! Text primitives (being written).
