@@ -28,7 +28,10 @@ struct Middle {
 #[derive(Clone, Copy, Default)]
 struct Long {
     hash: u64,
-    token: &'static [u8],
+    /// Where the token's bytes begin in the arena.
+    start: u32,
+    /// Its length; 0 is an empty slot.
+    len: u32,
     rank: u32,
 }
 
@@ -38,6 +41,8 @@ pub struct Vocab {
     short: Box<[Short]>,
     middle: Box<[Middle]>,
     long: Box<[Long]>,
+    /// The bytes of the long tokens.
+    arena: Vec<u8>,
     longest: usize,
 }
 
@@ -84,28 +89,37 @@ fn low_bytes(word: u64, len: usize) -> u64 {
 
 impl Vocab {
     /// Loads the parts that `build.rs` wrote, one after the other: a base and what continues its ranks.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if a part is damaged.
     pub fn load(parts: &[&'static [u8]]) -> Result<Self> {
-        let mut tokens: Vec<&'static [u8]> = Vec::new();
-        for part in parts {
-            read_part(part, &mut tokens).ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
+        let damaged = || Error::Internal("an embedded vocabulary is damaged".into());
+        let parts = parts.iter().map(|part| Part::parse(part)).collect::<Option<Vec<_>>>().ok_or_else(damaged)?;
+        let mut counts = [0; 3];
+        let mut longest = 0;
+        for part in &parts {
+            part.each(|token, _| {
+                longest = longest.max(token.len());
+                counts[usize::from(token.len() > 8) + usize::from(token.len() > 16)] += 1;
+            })
+            .ok_or_else(damaged)?;
         }
-        let count = |lens: std::ops::RangeInclusive<usize>| tokens.iter().filter(|t| lens.contains(&t.len())).count();
         let slots = |n: usize| (n * 2).next_power_of_two();
-        let longest = tokens.iter().map(|t| t.len()).max().unwrap_or(0);
         let mut vocab = Self {
             pairs: vec![NONE; 1 << 16].into_boxed_slice(),
-            short: vec![Short::default(); slots(count(3..=8))].into_boxed_slice(),
-            middle: vec![Middle::default(); slots(count(9..=16))].into_boxed_slice(),
-            long: vec![Long::default(); slots(count(17..=longest.max(17)))].into_boxed_slice(),
+            short: vec![Short::default(); slots(counts[0])].into_boxed_slice(),
+            middle: vec![Middle::default(); slots(counts[1])].into_boxed_slice(),
+            long: vec![Long::default(); slots(counts[2])].into_boxed_slice(),
+            arena: Vec::new(),
             longest,
         };
-        for (rank, token) in tokens.iter().enumerate() {
-            vocab.insert(token, rank as u32);
+        for part in &parts {
+            part.each(|token, rank| vocab.insert(token, rank)).ok_or_else(damaged)?;
         }
         Ok(vocab)
     }
 
-    fn insert(&mut self, token: &'static [u8], rank: u32) {
+    fn insert(&mut self, token: &[u8], rank: u32) {
         let len = token.len();
         match len {
             0 | 1 => {}
@@ -132,10 +146,11 @@ impl Vocab {
                 let hash = hash(token);
                 let mask = self.long.len() - 1;
                 let mut at = hash as usize & mask;
-                while !self.long[at].token.is_empty() {
+                while self.long[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.long[at] = Long { hash, token, rank };
+                self.long[at] = Long { hash, start: self.arena.len() as u32, len: len as u32, rank };
+                self.arena.extend_from_slice(token);
             }
         }
     }
@@ -195,10 +210,10 @@ impl Vocab {
         let mut at = hash as usize & mask;
         loop {
             let slot = &self.long[at];
-            if slot.hash == hash && slot.token == token {
+            if slot.hash == hash && slot.len as usize == token.len() && self.arena[slot.start as usize..].starts_with(token) {
                 return slot.rank;
             }
-            if slot.token.is_empty() {
+            if slot.len == 0 {
                 return NONE;
             }
             at = (at + 1) & mask;
@@ -206,15 +221,41 @@ impl Vocab {
     }
 }
 
-/// Appends the tokens of one embedded part; a rank without a token gives an empty one.
-fn read_part(part: &'static [u8], tokens: &mut Vec<&'static [u8]>) -> Option<()> {
-    let (count, rest) = part.split_first_chunk::<4>()?;
-    let (lens, mut bytes) = rest.split_at_checked(2 * u32::from_le_bytes(*count) as usize)?;
-    tokens.reserve(lens.len() / 2);
-    for len in lens.as_chunks::<2>().0 {
-        let (token, rest) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
-        tokens.push(token);
-        bytes = rest;
+/// One embedded part, as `build.rs` describes it.
+struct Part {
+    first_rank: u32,
+    shared: &'static [u8],
+    lengths: &'static [u8],
+    planes: [&'static [u8]; 3],
+    rest: &'static [u8],
+}
+
+impl Part {
+    fn parse(part: &'static [u8]) -> Option<Self> {
+        let (count, part) = part.split_first_chunk::<4>()?;
+        let (first_rank, part) = part.split_first_chunk::<4>()?;
+        let count = u32::from_le_bytes(*count) as usize;
+        let (shared, part) = part.split_at_checked(count)?;
+        let (lengths, part) = part.split_at_checked(2 * count)?;
+        let (low, part) = part.split_at_checked(count)?;
+        let (middle, part) = part.split_at_checked(count)?;
+        let (high, rest) = part.split_at_checked(count)?;
+        Some(Self { first_rank: u32::from_le_bytes(*first_rank), shared, lengths, planes: [low, middle, high], rest })
     }
-    bytes.is_empty().then_some(())
+
+    /// Calls `take` with every token and its rank; `None` if the lengths don't fit the bytes.
+    fn each(&self, mut take: impl FnMut(&[u8], u32)) -> Option<()> {
+        let [low, middle, high] = self.planes;
+        let ranks = low.iter().zip(middle).zip(high).map(|((&a, &b), &c)| u32::from_le_bytes([a, b, c, 0]));
+        let mut rest = self.rest;
+        let mut token = Vec::with_capacity(256);
+        for ((&shared, length), rank) in self.shared.iter().zip(self.lengths.as_chunks::<2>().0).zip(ranks) {
+            let (bytes, after) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            token.truncate(usize::from(shared));
+            token.extend_from_slice(bytes);
+            take(&token, self.first_rank + rank);
+            rest = after;
+        }
+        rest.is_empty().then_some(())
+    }
 }
