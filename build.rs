@@ -28,8 +28,13 @@ type Tokens = Vec<Option<Vec<u8>>>;
 
 fn write_vocabularies(out: &Path) {
     let openai = |bpe: tiktoken_rs::CoreBPE, size: usize| -> Tokens {
-        let tokens: Tokens = (0..size as u32).map(|rank| bpe.decode_bytes(&[rank]).ok()).collect();
-        tokens.into_iter().map(|t| t.filter(|t| !t.starts_with(b"<|endoftext|>"))).collect()
+        let tokens: Tokens = (0..size as u32)
+            .map(|rank| bpe.decode_bytes(&[rank]).ok())
+            .collect();
+        tokens
+            .into_iter()
+            .map(|t| t.filter(|t| !t.starts_with(b"<|endoftext|>")))
+            .collect()
     };
     let open = |name: &str| -> Tokens {
         let bpe = tiktoken::get_encoding(name).expect("the feature is on");
@@ -38,7 +43,8 @@ fn write_vocabularies(out: &Path) {
         while missing > 0 {
             let token = bpe.decode(&[tokens.len() as u32]);
             // DeepSeek's ranks begin with three special tokens, written with full-width bars.
-            let special = token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
+            let special =
+                token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
             missing -= usize::from(!special);
             tokens.push((!special).then_some(token));
             assert!(tokens.len() < 1 << 20, "{name}: {missing} tokens not found");
@@ -51,7 +57,12 @@ fn write_vocabularies(out: &Path) {
     let glm4 = open("glm4");
     let glm5 = open("glm5");
     let llama3 = open("llama3");
-    write_vocabulary(out, "o200k_base", &openai(tiktoken_rs::o200k_base().unwrap(), 199_998), 0);
+    write_vocabulary(
+        out,
+        "o200k_base",
+        &openai(tiktoken_rs::o200k_base().unwrap(), 199_998),
+        0,
+    );
     write_vocabulary(out, "p50k_base_tail", &p50k, shared_prefix(&r50k, &p50k));
     write_vocabulary(out, "glm5_tail", &glm5, shared_prefix(&glm4, &glm5));
     write_vocabulary(out, "llama3_tail", &llama3, shared_prefix(&cl100k, &llama3));
@@ -65,7 +76,11 @@ fn write_vocabularies(out: &Path) {
 
 /// The length of `base`, once it is sure that `base` is how `derived` begins: then only the rest is stored.
 fn shared_prefix(base: &Tokens, derived: &Tokens) -> usize {
-    assert_eq!(base[..], derived[..base.len()], "the derived vocabulary does not begin with its base");
+    assert_eq!(
+        base[..],
+        derived[..base.len()],
+        "the derived vocabulary does not begin with its base"
+    );
     base.len()
 }
 
@@ -74,9 +89,15 @@ fn shared_prefix(base: &Tokens, derived: &Tokens) -> usize {
 /// rank less the first (three planes of one byte); then the bytes that follow.
 fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
     let bytes = tokens.iter().flatten().filter(|t| t.len() == 1).count();
-    assert_eq!(bytes, 256, "{name}: counting relies on every single byte being a token");
-    let mut sorted: Vec<(&[u8], u32)> =
-        tokens[from..].iter().zip(0..).filter_map(|(token, rank)| Some((token.as_deref()?, rank))).collect();
+    assert_eq!(
+        bytes, 256,
+        "{name}: counting relies on every single byte being a token"
+    );
+    let mut sorted: Vec<(&[u8], u32)> = tokens[from..]
+        .iter()
+        .zip(0..)
+        .filter_map(|(token, rank)| Some((token.as_deref()?, rank)))
+        .collect();
     sorted.sort_unstable();
     let mut shared = Vec::new();
     let mut lengths = Vec::new();
@@ -84,7 +105,12 @@ fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
     let mut rest = Vec::new();
     let mut before: &[u8] = &[];
     for (token, rank) in sorted {
-        let common = token.iter().zip(before).take(255).take_while(|(a, b)| a == b).count();
+        let common = token
+            .iter()
+            .zip(before)
+            .take(255)
+            .take_while(|(a, b)| a == b)
+            .count();
         shared.push(common as u8);
         lengths.extend_from_slice(&u16::try_from(token.len() - common).unwrap().to_le_bytes());
         for (plane, byte) in planes.iter_mut().zip(rank.to_le_bytes()) {
@@ -94,7 +120,11 @@ fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
         rest.extend_from_slice(&token[common..]);
         before = token;
     }
-    let head = [(shared.len() as u32).to_le_bytes(), (from as u32).to_le_bytes()].concat();
+    let head = [
+        (shared.len() as u32).to_le_bytes(),
+        (from as u32).to_le_bytes(),
+    ]
+    .concat();
     let file = [head, shared, lengths, planes.concat(), rest].concat();
     std::fs::write(out.join(format!("{name}.vocab")), file).unwrap();
 }
@@ -113,9 +143,11 @@ const CLASSES: [(u8, &str); 8] = [
 
 fn ranges(pattern: &str) -> Vec<(usize, usize)> {
     match regex_syntax::parse(pattern).unwrap().into_kind() {
-        HirKind::Class(Class::Unicode(class)) => {
-            class.ranges().iter().map(|r| (r.start() as usize, r.end() as usize)).collect()
-        }
+        HirKind::Class(Class::Unicode(class)) => class
+            .ranges()
+            .iter()
+            .map(|r| (r.start() as usize, r.end() as usize))
+            .collect(),
         other => panic!("{pattern}: not a class but {other:?}"),
     }
 }

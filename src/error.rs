@@ -23,7 +23,9 @@ pub enum Error {
         known: String,
     },
     /// A bug in mt_context. Python sees an `InternalError`; the agent goes on.
-    #[error("internal error in mt_context: {0}. Please report it; the session on disk is not affected")]
+    #[error(
+        "internal error in mt_context: {0}. Please report it; the session on disk is not affected"
+    )]
     Internal(String),
 }
 

@@ -98,10 +98,13 @@ impl Encoding {
             "glm" => "glm5",
             other => other,
         };
-        Self::ALL.into_iter().find(|e| e.name() == canonical).ok_or_else(|| Error::UnknownEncoding {
-            name: name.chars().take(80).collect(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|e| e.name() == canonical)
+            .ok_or_else(|| Error::UnknownEncoding {
+                name: name.chars().take(80).collect(),
+                known: Self::ALL.map(Self::name).join(", "),
+            })
     }
 
     const fn parts(self) -> &'static [&'static [u8]] {
@@ -129,7 +132,12 @@ impl Encoding {
         LOADED
             .get(self as usize)
             .and_then(|slot| slot.get_or_init(|| Vocab::load(self.parts()).ok()).as_ref())
-            .ok_or_else(|| Error::Internal(format!("the embedded vocabulary {} is damaged", self.name())))
+            .ok_or_else(|| {
+                Error::Internal(format!(
+                    "the embedded vocabulary {} is damaged",
+                    self.name()
+                ))
+            })
     }
 
     /// The number of tokens of `text`, on this thread.
@@ -142,7 +150,9 @@ impl Encoding {
         Ok(STATE.with_borrow_mut(|state| match self {
             Self::O200kBase | Self::MiniMaxM2 => count::<O200k>(self, vocab, text, state),
             Self::Cl100kBase => count::<Cl100k<3, true>>(self, vocab, text, state),
-            Self::Glm4 | Self::Glm5 | Self::Llama3 => count::<Cl100k<3, false>>(self, vocab, text, state),
+            Self::Glm4 | Self::Glm5 | Self::Llama3 => {
+                count::<Cl100k<3, false>>(self, vocab, text, state)
+            }
             Self::Qwen2 => count::<Cl100k<1, false>>(self, vocab, text, state),
             Self::P50kBase | Self::R50kBase => count::<Gpt2>(self, vocab, text, state),
             Self::DeepSeekV3 => count::<DeepSeek>(self, vocab, text, state),
@@ -178,7 +188,10 @@ fn count<S: Split>(encoding: Encoding, vocab: &Vocab, text: &[u8], state: &mut S
         total += u64::from(match len {
             1 => 1,
             2..=CACHED => {
-                let bytes = match text.get(at..at + 16).and_then(|s| <[u8; 16]>::try_from(s).ok()) {
+                let bytes = match text
+                    .get(at..at + 16)
+                    .and_then(|s| <[u8; 16]>::try_from(s).ok())
+                {
                     Some(sixteen) => u128::from_le_bytes(sixteen),
                     None => u128::from(word(text, at)) | u128::from(word(text, at + 8)) << 64,
                 };

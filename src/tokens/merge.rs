@@ -5,7 +5,10 @@
 //!
 //! I1: the number equals that of repeated lowest-rank merging (tests: `merge_tests.rs`, `tokens_oracle.rs`).
 //! I2: steps grow as n log n at most (test: doubling a piece at most doubles the steps, plus a log).
-#![expect(clippy::indexing_slicing, reason = "hot: fixed arrays, with indexes bounded by the number of parts")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "hot: fixed arrays, with indexes bounded by the number of parts"
+)]
 
 use super::vocab::{NONE, Vocab};
 
@@ -76,7 +79,14 @@ const KEEP_SCRATCH: usize = 1 << 20;
 /// The number of tokens of `piece`, of any length that fits 32 bits.
 pub fn long(vocab: &Vocab, piece: &[u8], scratch: &mut Scratch) -> u32 {
     let len = piece.len();
-    let Scratch { buffer, end, before, ranks, queue, steps } = scratch;
+    let Scratch {
+        buffer,
+        end,
+        before,
+        ranks,
+        queue,
+        steps,
+    } = scratch;
     buffer.clear();
     buffer.extend_from_slice(piece);
     buffer.extend_from_slice(&[0; PADDING]);
@@ -125,7 +135,10 @@ pub fn long(vocab: &Vocab, piece: &[u8], scratch: &mut Scratch) -> u32 {
     *steps += queue.moves;
     if len > KEEP_SCRATCH {
         let steps = scratch.steps;
-        *scratch = Scratch { steps, ..Scratch::default() };
+        *scratch = Scratch {
+            steps,
+            ..Scratch::default()
+        };
     }
     parts
 }
@@ -172,7 +185,9 @@ impl RadixQueue {
     fn pop(&mut self) -> Option<(u32, u32)> {
         let next = self.buckets.first()?.last().copied();
         let key = match (self.low.peek(), next) {
-            (Some(std::cmp::Reverse(low)), next) if next.is_none_or(|next| *low < next) => self.low.pop()?.0,
+            (Some(std::cmp::Reverse(low)), next) if next.is_none_or(|next| *low < next) => {
+                self.low.pop()?.0
+            }
             (_, Some(_)) => self.buckets[0].pop()?,
             (_, None) => self.refill()?,
         };

@@ -8,8 +8,8 @@
 //! I3: linear: a character is looked at a bounded number of times, whatever the text.
 
 use super::classes::{
-    self, CJK, END, HAN_LETTER, HAN_MARK, HAN_NUMBER, HAN_PUNCT, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, PUNCT,
-    SPACE, Set, UPPER, set, within,
+    self, CJK, END, HAN_LETTER, HAN_MARK, HAN_NUMBER, HAN_PUNCT, LETTER, LOWER, MARK, NEWLINE,
+    NUMBER, OTHER, PUNCT, SPACE, Set, UPPER, set, within,
 };
 
 /// A way to cut text into pieces.
@@ -54,7 +54,11 @@ fn numbers(text: &[u8], mut at: usize, most: usize) -> usize {
 /// `(?i:'s|'t|'re|'ve|'m|'ll|'d)` at `at`, or `at`. `(?i)` makes U+017F an `s` too.
 #[inline(always)]
 fn contraction(text: &[u8], at: usize) -> usize {
-    if text.get(at) == Some(&b'\'') { contraction_tail(text, at) } else { at }
+    if text.get(at) == Some(&b'\'') {
+        contraction_tail(text, at)
+    } else {
+        at
+    }
 }
 
 fn contraction_tail(text: &[u8], at: usize) -> usize {
@@ -84,7 +88,12 @@ fn symbols(text: &[u8], at: usize, symbols: Set, tail: impl Fn(u8) -> bool) -> O
 /// `\s*[\r\n]+|\s+(?!\S)|\s+` from `at`, where a space is; a [`CJK`] class acts as the end of the text.
 /// `whole_at_end` is `\s++$` before all others (cl100k), `newlines` the first alternative.
 #[inline(always)]
-fn spaces(at: usize, whole_at_end: bool, newlines: bool, class_at: impl Fn(usize) -> (u8, usize)) -> usize {
+fn spaces(
+    at: usize,
+    whole_at_end: bool,
+    newlines: bool,
+    class_at: impl Fn(usize) -> (u8, usize),
+) -> usize {
     let (mut end, mut last, mut after_newline) = (at, at, 0);
     let stop = loop {
         let (class, len) = class_at(end);
@@ -143,7 +152,9 @@ fn o200k_rest(text: &[u8], at: usize, class: u8, slash: bool) -> usize {
     if within(class, NUMBERS) {
         return numbers(text, at, 3);
     }
-    match symbols(text, at, SYMBOLS, |b| matches!(b, b'\r' | b'\n') || slash && b == b'/') {
+    match symbols(text, at, SYMBOLS, |b| {
+        matches!(b, b'\r' | b'\n') || slash && b == b'/'
+    }) {
         Some(end) => end,
         None => spaces(at, false, true, |i| classes::at(text, i)),
     }
@@ -177,7 +188,11 @@ impl Split for O200k {
 fn mark_word(text: &[u8], at: usize, after: usize, both: Set) -> Option<usize> {
     let end = run(text, after, both | set(&[UPPER]));
     let (class, _) = classes::at(text, end);
-    if class == LOWER || (after..end).rev().any(|i| starts_char(text, i) && within(classes::at(text, i).0, both)) {
+    if class == LOWER
+        || (after..end)
+            .rev()
+            .any(|i| starts_char(text, i) && within(classes::at(text, i).0, both))
+    {
         word(text, after, both)
     } else {
         word(text, at, both)
@@ -305,7 +320,13 @@ impl DeepSeek {
         const PUNCTS: Set = set(&[PUNCT, HAN_PUNCT]);
         let (class, len) = Self::class_at(text, at);
         if text.get(at).is_some_and(u8::is_ascii_punctuation) {
-            let end = text.iter().skip(at + 1).take_while(|b| b.is_ascii_alphabetic()).count() + at + 1;
+            let end = text
+                .iter()
+                .skip(at + 1)
+                .take_while(|b| b.is_ascii_alphabetic())
+                .count()
+                + at
+                + 1;
             if end > at + 1 {
                 return Some(end);
             }

@@ -3,7 +3,10 @@
 //! Two bytes index a table directly; up to eight lie in the slot as one word, up to sixteen as two; longer ones are found
 //! by a hash and compared with the embedded bytes. Built once per process and vocabulary, from what `build.rs` embedded.
 //! It refuses damaged embedded data with [`Error::Internal`]; it never panics.
-#![expect(clippy::indexing_slicing, reason = "hot: every index is masked with the table's length, a power of two")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "hot: every index is masked with the table's length, a power of two"
+)]
 
 use crate::error::{Error, Result};
 
@@ -56,7 +59,10 @@ fn mix(key: u64, len: usize) -> u64 {
 
 #[inline(always)]
 fn mix2(low: u64, high: u64, len: usize) -> u64 {
-    mix(low.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ high ^ high >> 29, len)
+    mix(
+        low.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ high ^ high >> 29,
+        len,
+    )
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -70,7 +76,10 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Eight bytes at `at`, little-endian; zeros past the end.
 #[inline(always)]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.get(at..at + 8).and_then(|s| <[u8; 8]>::try_from(s).ok()) {
+    match bytes
+        .get(at..at + 8)
+        .and_then(|s| <[u8; 8]>::try_from(s).ok())
+    {
         Some(eight) => u64::from_le_bytes(eight),
         None => word_at_end(bytes, at),
     }
@@ -78,7 +87,12 @@ pub fn word(bytes: &[u8], at: usize) -> u64 {
 
 #[cold]
 fn word_at_end(bytes: &[u8], at: usize) -> u64 {
-    bytes.iter().skip(at).take(8).rev().fold(0, |word, &b| word << 8 | u64::from(b))
+    bytes
+        .iter()
+        .skip(at)
+        .take(8)
+        .rev()
+        .fold(0, |word, &b| word << 8 | u64::from(b))
 }
 
 /// The low `len` bytes of a word, `1 <= len <= 8`.
@@ -94,7 +108,11 @@ impl Vocab {
     /// [`Error::Internal`] if a part is damaged.
     pub fn load(parts: &[&'static [u8]]) -> Result<Self> {
         let damaged = || Error::Internal("an embedded vocabulary is damaged".into());
-        let parts = parts.iter().map(|part| Part::parse(part)).collect::<Option<Vec<_>>>().ok_or_else(damaged)?;
+        let parts = parts
+            .iter()
+            .map(|part| Part::parse(part))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(damaged)?;
         let mut counts = [0; 3];
         let mut longest = 0;
         for part in &parts {
@@ -114,7 +132,8 @@ impl Vocab {
             longest,
         };
         for part in &parts {
-            part.each(|token, rank| vocab.insert(token, rank)).ok_or_else(damaged)?;
+            part.each(|token, rank| vocab.insert(token, rank))
+                .ok_or_else(damaged)?;
         }
         Ok(vocab)
     }
@@ -131,7 +150,11 @@ impl Vocab {
                 while self.short[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.short[at] = Short { key, rank, len: len as u32 };
+                self.short[at] = Short {
+                    key,
+                    rank,
+                    len: len as u32,
+                };
             }
             9..=16 => {
                 let (low, high) = (word(token, 0), word(token, 8));
@@ -140,7 +163,12 @@ impl Vocab {
                 while self.middle[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.middle[at] = Middle { low, high, rank, len: len as u32 };
+                self.middle[at] = Middle {
+                    low,
+                    high,
+                    rank,
+                    len: len as u32,
+                };
             }
             _ => {
                 let hash = hash(token);
@@ -149,7 +177,12 @@ impl Vocab {
                 while self.long[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.long[at] = Long { hash, start: self.arena.len() as u32, len: len as u32, rank };
+                self.long[at] = Long {
+                    hash,
+                    start: self.arena.len() as u32,
+                    len: len as u32,
+                    rank,
+                };
                 self.arena.extend_from_slice(token);
             }
         }
@@ -183,7 +216,10 @@ impl Vocab {
                 }
             }
             9..=16 => {
-                let (low, high) = (word(buffer, start), low_bytes(word(buffer, start + 8), len - 8));
+                let (low, high) = (
+                    word(buffer, start),
+                    low_bytes(word(buffer, start + 8), len - 8),
+                );
                 let mask = self.middle.len() - 1;
                 let mut at = mix2(low, high, len) as usize & mask;
                 loop {
@@ -210,7 +246,10 @@ impl Vocab {
         let mut at = hash as usize & mask;
         loop {
             let slot = &self.long[at];
-            if slot.hash == hash && slot.len as usize == token.len() && self.arena[slot.start as usize..].starts_with(token) {
+            if slot.hash == hash
+                && slot.len as usize == token.len()
+                && self.arena[slot.start as usize..].starts_with(token)
+            {
                 return slot.rank;
             }
             if slot.len == 0 {
@@ -240,16 +279,31 @@ impl Part {
         let (low, part) = part.split_at_checked(count)?;
         let (middle, part) = part.split_at_checked(count)?;
         let (high, rest) = part.split_at_checked(count)?;
-        Some(Self { first_rank: u32::from_le_bytes(*first_rank), shared, lengths, planes: [low, middle, high], rest })
+        Some(Self {
+            first_rank: u32::from_le_bytes(*first_rank),
+            shared,
+            lengths,
+            planes: [low, middle, high],
+            rest,
+        })
     }
 
     /// Calls `take` with every token and its rank; `None` if the lengths don't fit the bytes.
     fn each(&self, mut take: impl FnMut(&[u8], u32)) -> Option<()> {
         let [low, middle, high] = self.planes;
-        let ranks = low.iter().zip(middle).zip(high).map(|((&a, &b), &c)| u32::from_le_bytes([a, b, c, 0]));
+        let ranks = low
+            .iter()
+            .zip(middle)
+            .zip(high)
+            .map(|((&a, &b), &c)| u32::from_le_bytes([a, b, c, 0]));
         let mut rest = self.rest;
         let mut token = Vec::with_capacity(256);
-        for ((&shared, length), rank) in self.shared.iter().zip(self.lengths.as_chunks::<2>().0).zip(ranks) {
+        for ((&shared, length), rank) in self
+            .shared
+            .iter()
+            .zip(self.lengths.as_chunks::<2>().0)
+            .zip(ranks)
+        {
             let (bytes, after) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
             token.truncate(usize::from(shared));
             token.extend_from_slice(bytes);

@@ -17,7 +17,12 @@ fn reference(encoding: Encoding) -> Option<&'static tiktoken_rs::CoreBPE> {
     }
 }
 
-const OPENAI: [Encoding; 4] = [Encoding::O200kBase, Encoding::Cl100kBase, Encoding::P50kBase, Encoding::R50kBase];
+const OPENAI: [Encoding; 4] = [
+    Encoding::O200kBase,
+    Encoding::Cl100kBase,
+    Encoding::P50kBase,
+    Encoding::R50kBase,
+];
 const OPEN: [Encoding; 7] = [
     Encoding::DeepSeekV3,
     Encoding::Qwen2,
@@ -37,20 +42,135 @@ fn same(encodings: &[Encoding], text: &str) {
             None => tiktoken::get_encoding(encoding.name()).unwrap().count(text),
         };
         let shown: String = text.chars().take(200).collect();
-        assert_eq!(ours, theirs as u64, "{encoding:?} on {} bytes: {shown:?}", text.len());
+        assert_eq!(
+            ours,
+            theirs as u64,
+            "{encoding:?} on {} bytes: {shown:?}",
+            text.len()
+        );
     }
 }
 
 /// Text as tools and models write it: scripts, marks, spaces, cases, digits, contractions and line ends, mixed.
 fn mixed_text() -> impl Strategy<Value = String> {
     let pieces = [
-        "a", "B", "ab", "AB", "Ab", "aB", "the", " the", "The", "HTTP", "é", "É", "ß", "ſ", "K", "ǅ", "ʰ", "ª", "中", "文",
-        "中文", "的", "々", "〇", "⺀", "㐀", "龥", "龦", "𠀀", "あ", "ア", "ー", "・", "゠", "한국", "ก", "ำ", "हि", "न्दी", "א", "ع", "ً",
-        "\u{301}", "\u{308}", "\u{20dd}", "\u{16ff0}", "\u{302a}", "1", "12", "123", "1234", "٣", "Ⅷ", "½", "²", " ", "  ",
-        "   ", "\t", "\n", "\r", "\r\n", "\n\n", "\u{b}", "\u{c}", "\u{85}", "\u{a0}", "\u{1680}", "\u{2003}", "\u{2028}",
-        "\u{202f}", "\u{3000}", "\u{200b}", "\u{200d}", "\u{feff}", "\0", "\u{1}", "\u{7f}", "\u{e000}", "\u{fffd}",
-        "\u{10ffff}", "'s", "'S", "'ſ", "'t", "'re", "'RE", "'rE", "'ve", "'ll", "'lL", "'d", "'m", "'", "''", "/", "//", "/\n", ".",
-        "...", "!", "-", "_", "(", "{}", "=>", "\"", "@", "$", "€", "，", "。", "「", "😀", "👍🏽", "👨‍👩‍👧", "<|endoftext|>",
+        "a",
+        "B",
+        "ab",
+        "AB",
+        "Ab",
+        "aB",
+        "the",
+        " the",
+        "The",
+        "HTTP",
+        "é",
+        "É",
+        "ß",
+        "ſ",
+        "K",
+        "ǅ",
+        "ʰ",
+        "ª",
+        "中",
+        "文",
+        "中文",
+        "的",
+        "々",
+        "〇",
+        "⺀",
+        "㐀",
+        "龥",
+        "龦",
+        "𠀀",
+        "あ",
+        "ア",
+        "ー",
+        "・",
+        "゠",
+        "한국",
+        "ก",
+        "ำ",
+        "हि",
+        "न्दी",
+        "א",
+        "ع",
+        "ً",
+        "\u{301}",
+        "\u{308}",
+        "\u{20dd}",
+        "\u{16ff0}",
+        "\u{302a}",
+        "1",
+        "12",
+        "123",
+        "1234",
+        "٣",
+        "Ⅷ",
+        "½",
+        "²",
+        " ",
+        "  ",
+        "   ",
+        "\t",
+        "\n",
+        "\r",
+        "\r\n",
+        "\n\n",
+        "\u{b}",
+        "\u{c}",
+        "\u{85}",
+        "\u{a0}",
+        "\u{1680}",
+        "\u{2003}",
+        "\u{2028}",
+        "\u{202f}",
+        "\u{3000}",
+        "\u{200b}",
+        "\u{200d}",
+        "\u{feff}",
+        "\0",
+        "\u{1}",
+        "\u{7f}",
+        "\u{e000}",
+        "\u{fffd}",
+        "\u{10ffff}",
+        "'s",
+        "'S",
+        "'ſ",
+        "'t",
+        "'re",
+        "'RE",
+        "'rE",
+        "'ve",
+        "'ll",
+        "'lL",
+        "'d",
+        "'m",
+        "'",
+        "''",
+        "/",
+        "//",
+        "/\n",
+        ".",
+        "...",
+        "!",
+        "-",
+        "_",
+        "(",
+        "{}",
+        "=>",
+        "\"",
+        "@",
+        "$",
+        "€",
+        "，",
+        "。",
+        "「",
+        "😀",
+        "👍🏽",
+        "👨‍👩‍👧",
+        "<|endoftext|>",
     ];
     let piece = prop_oneof![
         8 => prop::sample::select(pieces.to_vec()).prop_map(str::to_owned),
@@ -65,8 +185,15 @@ fn mixed_text() -> impl Strategy<Value = String> {
 }
 
 fn cases(default: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(default);
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {
@@ -113,11 +240,21 @@ fn counts_of_repeated_and_random_megabytes_equal_the_reference() {
         "\u{301}".repeat(n / 2),
         "=".repeat(n),
         "'s".repeat(n / 2),
-        (0..n).map(|_| char::from(base64[random(64) as usize])).collect(),
-        (0..n).map(|_| char::from(punct[random(32) as usize])).collect(),
-        (0..n).map(|_| char::from(b'a' + random(26) as u8)).collect(),
-        (0..n / 3).map(|_| char::from_u32(0x4E00 + random(20_000)).unwrap()).collect(),
-        (0..n / 3).map(|_| char::from_u32(random(0xD800)).unwrap()).collect(),
+        (0..n)
+            .map(|_| char::from(base64[random(64) as usize]))
+            .collect(),
+        (0..n)
+            .map(|_| char::from(punct[random(32) as usize]))
+            .collect(),
+        (0..n)
+            .map(|_| char::from(b'a' + random(26) as u8))
+            .collect(),
+        (0..n / 3)
+            .map(|_| char::from_u32(0x4E00 + random(20_000)).unwrap())
+            .collect(),
+        (0..n / 3)
+            .map(|_| char::from_u32(random(0xD800)).unwrap())
+            .collect(),
         format!("function(a,b){{return a.{}}}", "x(b)||".repeat(n / 6)),
     ];
     for text in &texts {
@@ -131,11 +268,18 @@ fn a_million_spaces_count_as_many_tokens_as_the_vocabulary_allows() {
     for c in [" ", "\n", "a", "."] {
         let text = c.repeat(1_000_000);
         let spaces = Encoding::MiniMaxM2.count(&text).unwrap();
-        assert_eq!(spaces, tiktoken::get_encoding("minimax_m2").unwrap().count(&text) as u64, "{c:?}");
+        assert_eq!(
+            spaces,
+            tiktoken::get_encoding("minimax_m2").unwrap().count(&text) as u64,
+            "{c:?}"
+        );
     }
     // A run of spaces is one piece, of tokens of 128 spaces (o200k) at most.
     let count = |n: usize| Encoding::O200kBase.count(&" ".repeat(n)).unwrap();
-    assert_eq!(count(1_000_000) - count(500_032), (1_000_000 - 500_032) / 128);
+    assert_eq!(
+        count(1_000_000) - count(500_032),
+        (1_000_000 - 500_032) / 128
+    );
     same(&[Encoding::O200kBase], &" ".repeat(500_032));
 }
 
@@ -145,7 +289,10 @@ fn shared_data() -> Option<PathBuf> {
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
     };
     // A worktree lies one folder deeper than the project.
-    let found = [root.join("data"), Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data")];
+    let found = [
+        root.join("data"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
+    ];
     let found = found.into_iter().find(|p| p.is_dir());
     if found.is_none() {
         println!("skipped: no shared data beside the project");
@@ -156,7 +303,11 @@ fn shared_data() -> Option<PathBuf> {
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, into) } else { into.push(path) }
+        if path.is_dir() {
+            files(&path, into)
+        } else {
+            into.push(path)
+        }
     }
 }
 
@@ -171,7 +322,9 @@ fn counts_of_every_shared_text_equal_the_references() {
         let mut bytes = std::fs::read(&path).unwrap();
         if path.extension().is_some_and(|e| e == "gz") {
             let mut unpacked = Vec::new();
-            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).unwrap();
+            flate2::read::MultiGzDecoder::new(&bytes[..])
+                .read_to_end(&mut unpacked)
+                .unwrap();
             bytes = unpacked;
         }
         let text = String::from_utf8_lossy(&bytes);
