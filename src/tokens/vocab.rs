@@ -47,7 +47,20 @@ pub struct Vocab {
     /// The bytes of the long tokens.
     arena: Vec<u8>,
     longest: usize,
+    wide: Wide,
 }
+
+/// What tokens may span a boundary between two characters of three bytes (Chinese, Japanese, Korean, Indic, …). Where none
+/// does, a piece can be cut without changing its number of tokens.
+struct Wide {
+    /// A set of hashes of two neighbouring characters that lie inside some token.
+    neighbours: Box<[u64]>,
+    /// A set of (last byte of the left, first of the right character) inside tokens that hold only a part of one of them.
+    partial: Box<[u64]>,
+}
+
+/// Bits in [`Wide::neighbours`]; few enough to stay in a core's cache, enough that most bits are zero.
+const NEIGHBOUR_BITS: u32 = 19;
 
 const K: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -130,10 +143,17 @@ impl Vocab {
             long: vec![Long::default(); slots(counts[2])].into_boxed_slice(),
             arena: Vec::new(),
             longest,
+            wide: Wide {
+                neighbours: vec![0; 1 << (NEIGHBOUR_BITS - 6)].into_boxed_slice(),
+                partial: vec![0; 1 << 10].into_boxed_slice(),
+            },
         };
         for part in &parts {
-            part.each(|token, rank| vocab.insert(token, rank))
-                .ok_or_else(damaged)?;
+            part.each(|token, rank| {
+                vocab.insert(token, rank);
+                vocab.wide.insert(token);
+            })
+            .ok_or_else(damaged)?;
         }
         Ok(vocab)
     }
@@ -186,6 +206,14 @@ impl Vocab {
                 self.arena.extend_from_slice(token);
             }
         }
+    }
+
+    /// Whether a token may span the boundary at `at` between two characters of three bytes each.
+    #[inline(always)]
+    pub fn spans(&self, text: &[u8], at: usize) -> bool {
+        let bit = Wide::neighbours(text, at);
+        let pair = usize::from(text[at - 1]) << 8 | usize::from(text[at]);
+        (self.wide.neighbours[bit >> 6] >> (bit & 63) | self.wide.partial[pair >> 6] >> (pair & 63)) & 1 == 1
     }
 
     /// The rank of the two bytes at `at`.
@@ -256,6 +284,33 @@ impl Vocab {
                 return NONE;
             }
             at = (at + 1) & mask;
+        }
+    }
+}
+
+impl Wide {
+    #[inline(always)]
+    fn neighbours(text: &[u8], at: usize) -> usize {
+        let key = word(text, at - 3) & 0xFFFF_FFFF_FFFF;
+        (key.wrapping_mul(K) >> (64 - NEIGHBOUR_BITS)) as usize
+    }
+
+    fn insert(&mut self, token: &[u8]) {
+        let continues = |i: usize| token[i] & 0xC0 == 0x80;
+        for at in (1..token.len()).filter(|&i| (0xE0..0xF0).contains(&token[i])) {
+            let left = (0..at).rev().take(4).find(|&i| !continues(i)).map(|i| (at - i, token[i]));
+            match left {
+                Some((3, 0xE0..0xF0)) if at + 3 <= token.len() => {
+                    let bit = Self::neighbours(token, at);
+                    self.neighbours[bit >> 6] |= 1 << (bit & 63);
+                }
+                Some((3, 0xE0..0xF0)) | None => {
+                    let pair = usize::from(token[at - 1]) << 8 | usize::from(token[at]);
+                    self.partial[pair >> 6] |= 1 << (pair & 63);
+                }
+                // A whole character of one, two or four bytes: no boundary we ask about.
+                Some(_) => {}
+            }
         }
     }
 }
