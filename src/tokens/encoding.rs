@@ -242,12 +242,20 @@ fn wide_piece(vocab: &Vocab, text: &[u8], at: usize, end: usize, scratch: &mut S
         i += 3;
         if i >= end || wide(i) && !vocab.spans(text, i) {
             let i = i.min(end);
-            total += if vocab.rank(text, start, i) != NONE { 1 } else { merged(vocab, text, start, i, scratch) };
+            total += if vocab.rank(text, start, i) != NONE {
+                1
+            } else {
+                merged(vocab, text, start, i, scratch)
+            };
             start = i;
         }
     }
     if start < end {
-        total += if end - start == 1 { 1 } else { merged(vocab, text, start, end, scratch) };
+        total += if end - start == 1 {
+            1
+        } else {
+            merged(vocab, text, start, end, scratch)
+        };
     }
     total
 }

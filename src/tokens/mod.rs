@@ -3,6 +3,7 @@ pub mod classes;
 pub mod counter;
 pub mod encoding;
 pub mod estimate;
+mod estimate_table;
 pub mod json;
 pub mod merge;
 pub mod models;

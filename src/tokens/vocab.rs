@@ -213,7 +213,9 @@ impl Vocab {
     pub fn spans(&self, text: &[u8], at: usize) -> bool {
         let bit = Wide::neighbours(text, at);
         let pair = usize::from(text[at - 1]) << 8 | usize::from(text[at]);
-        (self.wide.neighbours[bit >> 6] >> (bit & 63) | self.wide.partial[pair >> 6] >> (pair & 63)) & 1 == 1
+        (self.wide.neighbours[bit >> 6] >> (bit & 63) | self.wide.partial[pair >> 6] >> (pair & 63))
+            & 1
+            == 1
     }
 
     /// The rank of the two bytes at `at`.
@@ -298,7 +300,11 @@ impl Wide {
     fn insert(&mut self, token: &[u8]) {
         let continues = |i: usize| token[i] & 0xC0 == 0x80;
         for at in (1..token.len()).filter(|&i| (0xE0..0xF0).contains(&token[i])) {
-            let left = (0..at).rev().take(4).find(|&i| !continues(i)).map(|i| (at - i, token[i]));
+            let left = (0..at)
+                .rev()
+                .take(4)
+                .find(|&i| !continues(i))
+                .map(|i| (at - i, token[i]));
             match left {
                 Some((3, 0xE0..0xF0)) if at + 3 <= token.len() => {
                     let bit = Self::neighbours(token, at);
