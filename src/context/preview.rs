@@ -385,9 +385,9 @@ fn take_lines(text: &str, max_chars: usize, max_lines: usize, from_start: bool) 
         ok
     };
     if from_start {
-        let _ = text.split('\n').all(|line| take(line));
+        let _ = text.split('\n').all(&mut take);
     } else {
-        let _ = text.rsplit('\n').all(|line| take(line));
+        let _ = text.rsplit('\n').all(take);
         taken.reverse();
     }
     let count = taken.len();

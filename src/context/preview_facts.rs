@@ -37,7 +37,7 @@ pub fn matches_per_file(text: &str) -> Matches {
                 line != "--" && line != "---" && !is_context(line),
             ));
             let name = line.strip_prefix("File: ").unwrap_or(line);
-            heading = (name.len() < 400 && !name.contains('\0')).then_some(name);
+            heading = (is_path(name) && !is_numbered(name)).then_some(name);
             continue;
         };
         total = total.saturating_add(1);

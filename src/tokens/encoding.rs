@@ -221,6 +221,47 @@ fn piece(vocab: &Vocab, text: &[u8], at: usize, end: usize, scratch: &mut Scratc
     if vocab.rank(text, at, end) != NONE {
         return 1;
     }
+    if end - at > 6 && text.get(at + 1).is_some_and(|&b| b >= 0x80) {
+        return wide_piece(vocab, text, at, end, scratch);
+    }
+    merged(vocab, text, at, end, scratch)
+}
+
+/// As [`piece`], cut between characters of three bytes wherever no token spans: Chinese has long pieces of short words.
+#[inline(never)]
+fn wide_piece(vocab: &Vocab, text: &[u8], at: usize, end: usize, scratch: &mut Scratch) -> u32 {
+    let wide = |i: usize| text.get(i).is_some_and(|&b| b & 0xF0 == 0xE0);
+    let mut total = 0;
+    let mut start = at;
+    let mut i = at;
+    while i < end {
+        if !wide(i) {
+            i += 1;
+            continue;
+        }
+        i += 3;
+        if i >= end || wide(i) && !vocab.spans(text, i) {
+            let i = i.min(end);
+            total += if vocab.rank(text, start, i) != NONE {
+                1
+            } else {
+                merged(vocab, text, start, i, scratch)
+            };
+            start = i;
+        }
+    }
+    if start < end {
+        total += if end - start == 1 {
+            1
+        } else {
+            merged(vocab, text, start, end, scratch)
+        };
+    }
+    total
+}
+
+/// The tokens of `text[at..end]`, at least two bytes, by merging.
+fn merged(vocab: &Vocab, text: &[u8], at: usize, end: usize, scratch: &mut Scratch) -> u32 {
     let len = end - at;
     let piece = text.get(at..end).unwrap_or_default();
     if len > SHORT {

@@ -31,7 +31,10 @@ struct Middle {
 #[derive(Clone, Copy, Default)]
 struct Long {
     hash: u64,
-    token: &'static [u8],
+    /// Where the token's bytes begin in the arena.
+    start: u32,
+    /// Its length; 0 is an empty slot.
+    len: u32,
     rank: u32,
 }
 
@@ -41,8 +44,23 @@ pub struct Vocab {
     short: Box<[Short]>,
     middle: Box<[Middle]>,
     long: Box<[Long]>,
+    /// The bytes of the long tokens.
+    arena: Vec<u8>,
     longest: usize,
+    wide: Wide,
 }
+
+/// What tokens may span a boundary between two characters of three bytes (Chinese, Japanese, Korean, Indic, …). Where none
+/// does, a piece can be cut without changing its number of tokens.
+struct Wide {
+    /// A set of hashes of two neighbouring characters that lie inside some token.
+    neighbours: Box<[u64]>,
+    /// A set of (last byte of the left, first of the right character) inside tokens that hold only a part of one of them.
+    partial: Box<[u64]>,
+}
+
+/// Bits in [`Wide::neighbours`]; few enough to stay in a core's cache, enough that most bits are zero.
+const NEIGHBOUR_BITS: u32 = 19;
 
 const K: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -98,31 +116,49 @@ fn low_bytes(word: u64, len: usize) -> u64 {
 
 impl Vocab {
     /// Loads the parts that `build.rs` wrote, one after the other: a base and what continues its ranks.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if a part is damaged.
     pub fn load(parts: &[&'static [u8]]) -> Result<Self> {
-        let mut tokens: Vec<&'static [u8]> = Vec::new();
-        for part in parts {
-            read_part(part, &mut tokens)
-                .ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
+        let damaged = || Error::Internal("an embedded vocabulary is damaged".into());
+        let parts = parts
+            .iter()
+            .map(|part| Part::parse(part))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(damaged)?;
+        let mut counts = [0; 3];
+        let mut longest = 0;
+        for part in &parts {
+            part.each(|token, _| {
+                longest = longest.max(token.len());
+                counts[usize::from(token.len() > 8) + usize::from(token.len() > 16)] += 1;
+            })
+            .ok_or_else(damaged)?;
         }
-        let count = |lens: std::ops::RangeInclusive<usize>| {
-            tokens.iter().filter(|t| lens.contains(&t.len())).count()
-        };
         let slots = |n: usize| (n * 2).next_power_of_two();
-        let longest = tokens.iter().map(|t| t.len()).max().unwrap_or(0);
         let mut vocab = Self {
             pairs: vec![NONE; 1 << 16].into_boxed_slice(),
-            short: vec![Short::default(); slots(count(3..=8))].into_boxed_slice(),
-            middle: vec![Middle::default(); slots(count(9..=16))].into_boxed_slice(),
-            long: vec![Long::default(); slots(count(17..=longest.max(17)))].into_boxed_slice(),
+            short: vec![Short::default(); slots(counts[0])].into_boxed_slice(),
+            middle: vec![Middle::default(); slots(counts[1])].into_boxed_slice(),
+            long: vec![Long::default(); slots(counts[2])].into_boxed_slice(),
+            arena: Vec::new(),
             longest,
+            wide: Wide {
+                neighbours: vec![0; 1 << (NEIGHBOUR_BITS - 6)].into_boxed_slice(),
+                partial: vec![0; 1 << 10].into_boxed_slice(),
+            },
         };
-        for (rank, token) in tokens.iter().enumerate() {
-            vocab.insert(token, rank as u32);
+        for part in &parts {
+            part.each(|token, rank| {
+                vocab.insert(token, rank);
+                vocab.wide.insert(token);
+            })
+            .ok_or_else(damaged)?;
         }
         Ok(vocab)
     }
 
-    fn insert(&mut self, token: &'static [u8], rank: u32) {
+    fn insert(&mut self, token: &[u8], rank: u32) {
         let len = token.len();
         match len {
             0 | 1 => {}
@@ -158,12 +194,28 @@ impl Vocab {
                 let hash = hash(token);
                 let mask = self.long.len() - 1;
                 let mut at = hash as usize & mask;
-                while !self.long[at].token.is_empty() {
+                while self.long[at].len != 0 {
                     at = (at + 1) & mask;
                 }
-                self.long[at] = Long { hash, token, rank };
+                self.long[at] = Long {
+                    hash,
+                    start: self.arena.len() as u32,
+                    len: len as u32,
+                    rank,
+                };
+                self.arena.extend_from_slice(token);
             }
         }
+    }
+
+    /// Whether a token may span the boundary at `at` between two characters of three bytes each.
+    #[inline(always)]
+    pub fn spans(&self, text: &[u8], at: usize) -> bool {
+        let bit = Wide::neighbours(text, at);
+        let pair = usize::from(text[at - 1]) << 8 | usize::from(text[at]);
+        (self.wide.neighbours[bit >> 6] >> (bit & 63) | self.wide.partial[pair >> 6] >> (pair & 63))
+            & 1
+            == 1
     }
 
     /// The rank of the two bytes at `at`.
@@ -224,10 +276,13 @@ impl Vocab {
         let mut at = hash as usize & mask;
         loop {
             let slot = &self.long[at];
-            if slot.hash == hash && slot.token == token {
+            if slot.hash == hash
+                && slot.len as usize == token.len()
+                && self.arena[slot.start as usize..].starts_with(token)
+            {
                 return slot.rank;
             }
-            if slot.token.is_empty() {
+            if slot.len == 0 {
                 return NONE;
             }
             at = (at + 1) & mask;
@@ -235,15 +290,87 @@ impl Vocab {
     }
 }
 
-/// Appends the tokens of one embedded part; a rank without a token gives an empty one.
-fn read_part(part: &'static [u8], tokens: &mut Vec<&'static [u8]>) -> Option<()> {
-    let (count, rest) = part.split_first_chunk::<4>()?;
-    let (lens, mut bytes) = rest.split_at_checked(2 * u32::from_le_bytes(*count) as usize)?;
-    tokens.reserve(lens.len() / 2);
-    for len in lens.as_chunks::<2>().0 {
-        let (token, rest) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
-        tokens.push(token);
-        bytes = rest;
+impl Wide {
+    #[inline(always)]
+    fn neighbours(text: &[u8], at: usize) -> usize {
+        let key = word(text, at - 3) & 0xFFFF_FFFF_FFFF;
+        (key.wrapping_mul(K) >> (64 - NEIGHBOUR_BITS)) as usize
     }
-    bytes.is_empty().then_some(())
+
+    fn insert(&mut self, token: &[u8]) {
+        let continues = |i: usize| token[i] & 0xC0 == 0x80;
+        for at in (1..token.len()).filter(|&i| (0xE0..0xF0).contains(&token[i])) {
+            let left = (0..at)
+                .rev()
+                .take(4)
+                .find(|&i| !continues(i))
+                .map(|i| (at - i, token[i]));
+            match left {
+                Some((3, 0xE0..0xF0)) if at + 3 <= token.len() => {
+                    let bit = Self::neighbours(token, at);
+                    self.neighbours[bit >> 6] |= 1 << (bit & 63);
+                }
+                Some((3, 0xE0..0xF0)) | None => {
+                    let pair = usize::from(token[at - 1]) << 8 | usize::from(token[at]);
+                    self.partial[pair >> 6] |= 1 << (pair & 63);
+                }
+                // A whole character of one, two or four bytes: no boundary we ask about.
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// One embedded part, as `build.rs` describes it.
+struct Part {
+    first_rank: u32,
+    shared: &'static [u8],
+    lengths: &'static [u8],
+    planes: [&'static [u8]; 3],
+    rest: &'static [u8],
+}
+
+impl Part {
+    fn parse(part: &'static [u8]) -> Option<Self> {
+        let (count, part) = part.split_first_chunk::<4>()?;
+        let (first_rank, part) = part.split_first_chunk::<4>()?;
+        let count = u32::from_le_bytes(*count) as usize;
+        let (shared, part) = part.split_at_checked(count)?;
+        let (lengths, part) = part.split_at_checked(2 * count)?;
+        let (low, part) = part.split_at_checked(count)?;
+        let (middle, part) = part.split_at_checked(count)?;
+        let (high, rest) = part.split_at_checked(count)?;
+        Some(Self {
+            first_rank: u32::from_le_bytes(*first_rank),
+            shared,
+            lengths,
+            planes: [low, middle, high],
+            rest,
+        })
+    }
+
+    /// Calls `take` with every token and its rank; `None` if the lengths don't fit the bytes.
+    fn each(&self, mut take: impl FnMut(&[u8], u32)) -> Option<()> {
+        let [low, middle, high] = self.planes;
+        let ranks = low
+            .iter()
+            .zip(middle)
+            .zip(high)
+            .map(|((&a, &b), &c)| u32::from_le_bytes([a, b, c, 0]));
+        let mut rest = self.rest;
+        let mut token = Vec::with_capacity(256);
+        for ((&shared, length), rank) in self
+            .shared
+            .iter()
+            .zip(self.lengths.as_chunks::<2>().0)
+            .zip(ranks)
+        {
+            let (bytes, after) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            token.truncate(usize::from(shared));
+            token.extend_from_slice(bytes);
+            take(&token, self.first_rank + rank);
+            rest = after;
+        }
+        rest.is_empty().then_some(())
+    }
 }
