@@ -95,7 +95,7 @@ def bench_counting(size: int) -> None:
         reference = reference_tiktoken(name)
         peer = getattr(bpe_openai, "get_encoding")(name)
         ours = TokenCounter(encoding=name)
-        ours.count("warm"), reference.encode_ordinary("warm"), peer.count("warm")
+        ours.count("warm"), reference.encode_ordinary("warm"), peer.encode_ordinary("warm")
         print(f"\nExact counting, {name}, one pass over each text (MB/s; × = ratio to ours)")
         print(f"{'text':16}{'ours':>9}{'tiktoken':>12}{'':8}{'bpe-openai':>12}")
         ratios: list[float] = []
@@ -112,7 +112,7 @@ def bench_counting(size: int) -> None:
                 {
                     "ours": lambda fresh=fresh: ours.count(fresh()),
                     "tiktoken": lambda fresh=fresh: len(reference.encode_ordinary(fresh())),
-                    "peer": lambda fresh=fresh: sum(peer.count(part) for part in _parts(fresh())),
+                    "peer": lambda fresh=fresh: sum(len(peer.encode_ordinary(part)) for part in _parts(fresh())),
                 },
                 3,
             )

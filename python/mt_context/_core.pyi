@@ -41,6 +41,7 @@ __all__ = [
     "small_window_threshold",
     "summary_text",
     "validate_messages",
+    "vocabulary",
 ]
 
 @final
@@ -211,6 +212,13 @@ def context_window_for_model(model: str) -> int | None:
 
 def encodings() -> list[str]:
     """Names of all vocabularies in this build."""
+
+def vocabulary(encoding: str) -> dict[bytes, int]:
+    """The tokens of a vocabulary and their ranks, for other engines to count with.
+
+    Raises:
+        ValueError: for an unknown encoding.
+    """
 
 def limits() -> dict[str, int | float]:
     """Every number of the plan by name, with its unit in the name."""

@@ -383,3 +383,15 @@ pub fn limits(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
     Ok(dict)
 }
+
+/// The tokens of a vocabulary and their ranks, for other engines to count with.
+#[pyfunction]
+pub fn vocabulary<'py>(py: Python<'py>, encoding: &str) -> PyResult<Bound<'py, PyDict>> {
+    guard(|| {
+        let dict = PyDict::new(py);
+        for (token, rank) in tokens::Encoding::by_name(encoding)?.tokens()? {
+            dict.set_item(PyBytes::new(py, &token), rank)?;
+        }
+        Ok(dict)
+    })
+}

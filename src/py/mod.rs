@@ -28,7 +28,7 @@ pub mod _core {
     use super::compaction::plan_compaction;
     #[pymodule_export]
     use super::counter::{
-        PyTokenCounter, context_window_for_model, encoding_for_model, encodings, limits,
+        PyTokenCounter, context_window_for_model, encoding_for_model, encodings, limits, vocabulary,
     };
     #[pymodule_export]
     use super::invariants::{

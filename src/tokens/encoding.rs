@@ -140,6 +140,14 @@ impl Encoding {
             })
     }
 
+    /// All tokens with their ranks, for other engines to count with the same vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the embedded bytes are damaged.
+    pub fn tokens(self) -> Result<Vec<(Vec<u8>, u32)>> {
+        super::vocab::tokens(self.parts())
+    }
+
     /// The number of tokens of `text`, on this thread.
     ///
     /// # Errors

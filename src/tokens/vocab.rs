@@ -114,6 +114,20 @@ fn low_bytes(word: u64, len: usize) -> u64 {
     word & (u64::MAX >> ((64 - 8 * len) & 63))
 }
 
+/// The tokens and ranks of embedded parts.
+///
+/// # Errors
+/// [`Error::Internal`] if a part is damaged.
+pub fn tokens(parts: &[&'static [u8]]) -> Result<Vec<(Vec<u8>, u32)>> {
+    let mut all = Vec::new();
+    for part in parts {
+        Part::parse(part)
+            .and_then(|part| part.each(|token, rank| all.push((token.to_vec(), rank))))
+            .ok_or_else(|| Error::Internal("an embedded vocabulary is damaged".into()))?;
+    }
+    Ok(all)
+}
+
 impl Vocab {
     /// Loads the parts that `build.rs` wrote, one after the other: a base and what continues its ranks.
     ///
