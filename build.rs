@@ -43,10 +43,9 @@ fn write_vocabularies(out: &Path) {
         let mut tokens = Tokens::new();
         while missing > 0 {
             let token = bpe.decode(&[tokens.len() as u32]);
+            missing -= usize::from(!token.is_empty());
             // DeepSeek's ranks begin with three special tokens, written with full-width bars.
-            let special =
-                token.is_empty() || tokens.len() < 3 && token.starts_with("<｜".as_bytes());
-            missing -= usize::from(!special);
+            let special = token.is_empty() || token.starts_with("<｜".as_bytes());
             tokens.push((!special).then_some(token));
             assert!(tokens.len() < 1 << 20, "{name}: {missing} tokens not found");
         }
@@ -85,8 +84,8 @@ fn shared_prefix(base: &Tokens, derived: &Tokens) -> usize {
     base.len()
 }
 
-/// One vocabulary from rank `from` on, sorted by bytes. In columns, which a wheel's deflate packs best: the number of tokens
-/// and the first rank (u32 each); for each token how many bytes it shares with the one before, how many follow (u16), its
+/// One vocabulary from rank `from` on, sorted by bytes. In columns, which a wheel's deflate packs best: the number of tokens,
+/// the first rank, whether merging reaches every token with a character of three bytes (u32 each); for each token how many bytes it shares with the one before, how many follow (u16), its
 /// rank less the first (three planes of one byte); then the bytes that follow.
 fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
     let bytes = tokens.iter().flatten().filter(|t| t.len() == 1).count();
@@ -122,12 +121,39 @@ fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
         before = token;
     }
     let head = [
-        (shared.len() as u32).to_le_bytes(),
-        (from as u32).to_le_bytes(),
-    ]
-    .concat();
+        shared.len() as u32,
+        from as u32,
+        u32::from(wide_tokens_are_reached(tokens)),
+    ];
+    let head: Vec<u8> = head.iter().flat_map(|n| n.to_le_bytes()).collect();
     let file = [head, shared, lengths, planes.concat(), rest].concat();
     std::fs::write(out.join(format!("{name}.vocab")), file).unwrap();
+}
+
+/// Whether merging the bytes of every token with a character of three bytes ends in that token. GLM has some where it does
+/// not: a whole piece may be that token, but a part of a piece never becomes it.
+fn wide_tokens_are_reached(tokens: &Tokens) -> bool {
+    let ranks: HashMap<&[u8], usize> = tokens
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, token)| Some((token.as_deref()?, rank)))
+        .collect();
+    tokens
+        .iter()
+        .flatten()
+        .filter(|t| t.iter().any(|b| b & 0xF0 == 0xE0))
+        .all(|token| {
+            let mut ends: Vec<usize> = (0..=token.len()).collect();
+            let pair = |ends: &[usize]| {
+                (0..ends.len() - 2)
+                    .filter_map(|i| Some((*ranks.get(&token[ends[i]..ends[i + 2]])?, i)))
+                    .min()
+            };
+            while let Some((_, i)) = (ends.len() > 2).then(|| pair(&ends)).flatten() {
+                ends.remove(i + 1);
+            }
+            ends.len() == 2
+        })
 }
 
 /// Class numbers: the same as in `src/tokens/classes.rs`.

@@ -250,7 +250,8 @@ fn wide_piece(vocab: &Vocab, text: &[u8], at: usize, end: usize, scratch: &mut S
         i += 3;
         if i >= end || wide(i) && !vocab.spans(text, i) {
             let i = i.min(end);
-            total += if vocab.rank(text, start, i) != NONE {
+            let whole = vocab.wide_tokens_are_reached && vocab.rank(text, start, i) != NONE;
+            total += if whole {
                 1
             } else {
                 merged(vocab, text, start, i, scratch)

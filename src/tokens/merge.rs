@@ -217,3 +217,7 @@ impl RadixQueue {
         self.buckets[0].pop()
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

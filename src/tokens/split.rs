@@ -313,6 +313,31 @@ impl DeepSeek {
         }
     }
 
+    /// The third step inside a run of [`CJK`], which ends the text for it: words, punctuation, and what is left over.
+    #[inline(always)]
+    fn cjk(text: &[u8], at: usize, len: usize) -> usize {
+        const WORD: Set = LETTERS | set(&[MARK, HAN_MARK]);
+        const PUNCTS: Set = set(&[PUNCT, HAN_PUNCT]);
+        let run = |mut at: usize, members: Set| {
+            while let (CJK, len) = Self::class_at(text, at)
+                && within(classes::at(text, at).0, members)
+            {
+                at += len;
+            }
+            at
+        };
+        match classes::at(text, at).0 {
+            class if within(class, PUNCTS) => run(at + len, PUNCTS),
+            class if within(class, WORD) => run(at + len, WORD),
+            // The characters of the range without a meaning yet: alone, or before a word.
+            _ => match run(at + len, set(&[OTHER])) {
+                end if run(end, WORD) == end => end,
+                end if end == at + len => run(end, WORD),
+                end => end - 3,
+            },
+        }
+    }
+
     /// The end of the piece of the third step at `at`; `None` where its regex does not match.
     #[inline(always)]
     fn third(text: &[u8], at: usize) -> Option<usize> {
@@ -367,7 +392,7 @@ impl Split for DeepSeek {
             return numbers(text, at, 3);
         }
         if class == CJK {
-            return Self::run(text, at + len, set(&[CJK]));
+            return Self::cjk(text, at, len);
         }
         if let Some(end) = Self::third(text, at) {
             return end;

@@ -48,6 +48,9 @@ pub struct Vocab {
     arena: Vec<u8>,
     longest: usize,
     wide: Wide,
+    /// Whether merging reaches every token with a character of three bytes, so that a part of a piece which is such a
+    /// token has one token.
+    pub wide_tokens_are_reached: bool,
 }
 
 /// What tokens may span a boundary between two characters of three bytes (Chinese, Japanese, Korean, Indic, …). Where none
@@ -157,6 +160,7 @@ impl Vocab {
             long: vec![Long::default(); slots(counts[2])].into_boxed_slice(),
             arena: Vec::new(),
             longest,
+            wide_tokens_are_reached: parts.iter().all(|part| part.wide_tokens_are_reached),
             wide: Wide {
                 neighbours: vec![0; 1 << (NEIGHBOUR_BITS - 6)].into_boxed_slice(),
                 partial: vec![0; 1 << 10].into_boxed_slice(),
@@ -338,6 +342,7 @@ impl Wide {
 /// One embedded part, as `build.rs` describes it.
 struct Part {
     first_rank: u32,
+    wide_tokens_are_reached: bool,
     shared: &'static [u8],
     lengths: &'static [u8],
     planes: [&'static [u8]; 3],
@@ -348,6 +353,7 @@ impl Part {
     fn parse(part: &'static [u8]) -> Option<Self> {
         let (count, part) = part.split_first_chunk::<4>()?;
         let (first_rank, part) = part.split_first_chunk::<4>()?;
+        let (reached, part) = part.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;
         let (shared, part) = part.split_at_checked(count)?;
         let (lengths, part) = part.split_at_checked(2 * count)?;
@@ -356,6 +362,7 @@ impl Part {
         let (high, rest) = part.split_at_checked(count)?;
         Some(Self {
             first_rank: u32::from_le_bytes(*first_rank),
+            wide_tokens_are_reached: u32::from_le_bytes(*reached) == 1,
             shared,
             lengths,
             planes: [low, middle, high],
