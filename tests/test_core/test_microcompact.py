@@ -66,6 +66,13 @@ def test_only_the_text_changes_and_the_artifact_s_path_is_named() -> None:
     assert new.additional_kwargs["mt_context"]["artifact"] == path
 
 
+def test_what_was_saved_is_the_difference_of_the_counts() -> None:
+    counter = TokenCounter(encoding="o200k_base")
+    history = rounds(9)
+    result = maybe_time_based_microcompact(history, START + HOUR, counter=counter)
+    assert result.saved_tokens == counter.count_messages(history) - counter.count_messages(result.messages) > 0
+
+
 def test_other_tools_and_a_missing_or_backward_time_never_trigger() -> None:
     assert not maybe_time_based_microcompact(rounds(9, name="recall"), START + HOUR).triggered
     assert not maybe_time_based_microcompact(rounds(9), START - HOUR).triggered
