@@ -4,7 +4,7 @@
 //! One line a text: file, bytes, characters, tokens, then class:bucket:pieces:bytes beyond:tokens for each cell.
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a tool of the build, not of the library"

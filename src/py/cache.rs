@@ -197,12 +197,9 @@ fn walk_message(dict: &Bound<'_, PyDict>, visit: &mut impl FnMut(Step) -> bool) 
                 return false;
             }
             // Keys of instances and of literals are interned; those of parsed JSON are compared by text, for containers only.
-            if !deep.contains(&key)
-                && !(raw::is_container(py, value) && raw::is_one_of(py, key, &DEEP))
-            {
-                return true;
-            }
-            raw::walk(py, value, 0, visit)
+            let is_deep =
+                deep.contains(&key) || raw::is_container(value) && raw::is_one_of(py, key, &DEEP);
+            !is_deep || raw::walk(value, 0, visit)
         })
 }
 
@@ -258,7 +255,7 @@ mod raw {
         unsafe { ffi::Py_TYPE(value) == which }
     }
 
-    pub fn is_container(_py: Python<'_>, value: Ptr) -> bool {
+    pub fn is_container(value: Ptr) -> bool {
         is_type(value, &raw mut ffi::PyDict_Type)
             || is_type(value, &raw mut ffi::PyList_Type)
             || is_type(value, &raw mut ffi::PyTuple_Type)
@@ -271,12 +268,7 @@ mod raw {
     }
 
     /// Visits the insides of a container; the container itself has been visited.
-    pub fn walk(
-        py: Python<'_>,
-        value: Ptr,
-        depth: usize,
-        visit: &mut impl FnMut(Step) -> bool,
-    ) -> bool {
+    pub fn walk(value: Ptr, depth: usize, visit: &mut impl FnMut(Step) -> bool) -> bool {
         if depth > MAX_DEPTH {
             return false;
         }
@@ -285,22 +277,20 @@ mod raw {
             let length = unsafe { ffi::PyDict_Size(value) };
             visit(Step::Length(length.unsigned_abs()))
                 && each_item_of(value, |key, item| {
-                    visit(Step::Value(key))
-                        && visit(Step::Value(item))
-                        && walk(py, item, below, visit)
+                    visit(Step::Value(key)) && visit(Step::Value(item)) && walk(item, below, visit)
                 })
         } else if is_type(value, &raw mut ffi::PyList_Type) {
             let length = unsafe { ffi::PyList_Size(value) };
             visit(Step::Length(length.unsigned_abs()))
                 && (0..length).all(|i| {
                     let item = unsafe { ffi::PyList_GetItem(value, i) };
-                    !item.is_null() && visit(Step::Value(item)) && walk(py, item, below, visit)
+                    !item.is_null() && visit(Step::Value(item)) && walk(item, below, visit)
                 })
         } else if is_type(value, &raw mut ffi::PyTuple_Type) {
             let length = unsafe { ffi::PyTuple_Size(value) };
             (0..length).all(|i| {
                 let item = unsafe { ffi::PyTuple_GetItem(value, i) };
-                !item.is_null() && visit(Step::Value(item)) && walk(py, item, below, visit)
+                !item.is_null() && visit(Step::Value(item)) && walk(item, below, visit)
             })
         } else {
             true

@@ -1,6 +1,19 @@
 //! Exact counts equal those of the reference engines: tiktoken-rs for OpenAI's encodings, the crate `tiktoken` for the
 //! open models'. On random Unicode, on pathological inputs, and on every text of the shared data.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a test may fail by panicking, and prints what it found"
+)]
+
 use mt_context::tokens::encoding::Encoding;
 use mt_context::tokens::split::{DeepSeek, Split};
 use proptest::prelude::*;

@@ -50,9 +50,14 @@ def real_texts(folder: Path) -> Iterator[tuple[str, str]]:
             yield path.name, data[:3_000_000].decode("utf-8", "replace")
 
 
-def test_every_real_text_counts_as_the_reference_does(both: tuple[TokenCounter, Any], shared_data: Path) -> None:
+def test_every_real_text_counts_as_the_reference_does(
+    both: tuple[TokenCounter, Any], shared_data: Path
+) -> None:
     counter, reference = both
-    counts = {name: (counter.count(text), len(reference.encode_ordinary(text))) for name, text in real_texts(shared_data)}
+    counts = {
+        name: (counter.count(text), len(reference.encode_ordinary(text)))
+        for name, text in real_texts(shared_data)
+    }
     assert len(counts) > 100
     assert {name: pair for name, pair in counts.items() if pair[0] != pair[1]} == {}
 
@@ -62,12 +67,18 @@ def pathological() -> dict[str, str]:
     million = {repr(c): c * 1_000_000 for c in ("a", "\n", "!", "=", "0", "\r\n"[:1])}
     return million | {
         "base64": base64.b64encode(rng.randbytes(600_000)).decode(),
-        "minified": "".join(rng.choice(["function(a,b){return a+b}", "var x=1;", "!0&&", "[0],", "\"s\""]) for _ in range(60_000)),
+        "minified": "".join(
+            rng.choice(["function(a,b){return a+b}", "var x=1;", "!0&&", "[0],", '"s"'])
+            for _ in range(60_000)
+        ),
         "punctuation": "".join(rng.choices("!@#$%^&*()_+-=[]{}|;':,./<>?", k=400_000)),
         "letters without end": "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=300_000)),
         "one Han paragraph": "".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(200_000)),
         "emoji": "👩‍👩‍👧‍👦🇨🇳👍🏽" * 30_000,
-        "any planes": "".join(chr(rng.choice([rng.randrange(0x20, 0xD800), rng.randrange(0xE000, 0x20000)])) for _ in range(120_000)),
+        "any planes": "".join(
+            chr(rng.choice([rng.randrange(0x20, 0xD800), rng.randrange(0xE000, 0x20000)]))
+            for _ in range(120_000)
+        ),
         "lone surrogates": "a\ud800b\udcffc\ud83d" * 20_000,
         "escape sequences": "\x1b[31merror\x1b[0m: x\r\n" * 30_000,
         "special tokens": "<|endoftext|><|im_start|>" * 5_000,
@@ -91,7 +102,9 @@ def test_a_million_spaces_count_where_the_reference_panics() -> None:
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=200))
 def test_any_text_counts_as_the_reference_does(text: str) -> None:
     for name in ENCODINGS:
-        assert TokenCounter(encoding=name).count(text) == len(bpe_openai.get_encoding(name).encode_ordinary(text))
+        assert TokenCounter(encoding=name).count(text) == len(
+            bpe_openai.get_encoding(name).encode_ordinary(text)
+        )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +122,10 @@ def test_a_model_s_name_gives_its_vocabulary(model: str, encoding: str | None) -
 
 
 def test_windows_are_known_by_model_and_never_a_million_for_all() -> None:
-    windows = {m: _core.context_window_for_model(m) for m in ("gpt-4o", "gpt-4", "deepseek-chat", "claude-sonnet-4-5", "unheard-of")}
+    windows = {
+        m: _core.context_window_for_model(m)
+        for m in ("gpt-4o", "gpt-4", "deepseek-chat", "claude-sonnet-4-5", "unheard-of")
+    }
     assert windows["unheard-of"] is None and windows["gpt-4o"] == 128_000 and windows["gpt-4"] == 8_192
     assert 64_000 <= (windows["deepseek-chat"] or 0) <= 163_840 and windows["claude-sonnet-4-5"] == 200_000
 
@@ -118,11 +134,17 @@ def test_the_estimator_is_near_the_exact_count_on_what_tools_print() -> None:
     exact, estimate = TokenCounter(encoding="o200k_base"), TokenCounter()
     rng = random.Random(1)
     samples = {
-        "grep": "".join(f"src/dsp/k{rng.randrange(99)}.c:{rng.randrange(999)}: load(buf, {rng.randrange(64)});\n" for _ in range(500)),
+        "grep": "".join(
+            f"src/dsp/k{rng.randrange(99)}.c:{rng.randrange(999)}: load(buf, {rng.randrange(64)});\n"
+            for _ in range(500)
+        ),
         "csv": "".join(f"{rng.random():.6f},{rng.randrange(10**6)}\n" for _ in range(500)),
-        "json": "".join(f'{{"id": {rng.randrange(10**6)}, "name": "kernel", "ok": true}},' for _ in range(300)),
+        "json": "".join(
+            f'{{"id": {rng.randrange(10**6)}, "name": "kernel", "ok": true}},' for _ in range(300)
+        ),
         "chinese": "把双缓冲矩阵乘法内核移植到数字信号处理器上，并说明每一步的访存开销。" * 60,
-        "english": "Please port the double-buffered matrix kernel and explain the cost of each memory access. " * 60,
+        "english": "Please port the double-buffered matrix kernel and explain the cost of each memory access. "
+        * 60,
     }
     for kind, text in samples.items():
         assert 0.75 <= estimate.count(text) / exact.count(text) <= 1.25, kind

@@ -90,7 +90,11 @@ def tool_calls(message: Any) -> list[Any]:
         return calls
     content = field(message, "content")
     kinds = ("tool_use", "tool_call", "function_call")
-    return [b for b in content if isinstance(b, dict) and b.get("type") in kinds] if isinstance(content, list) else []
+    return (
+        [b for b in content if isinstance(b, dict) and b.get("type") in kinds]
+        if isinstance(content, list)
+        else []
+    )
 
 
 def call_arguments(call: dict[str, Any]) -> dict[str, Any]:
