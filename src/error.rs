@@ -35,11 +35,72 @@ pub enum Error {
         /// The largest parts and their sizes, without content.
         parts: String,
     },
+    /// The disk refused. Python sees a `StorageError`, an `OSError` with its errno.
+    #[error("cannot {op} {path}: {source}. {way_out}")]
+    Storage {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// Another process, or this one, writes this session. Python sees a `SessionLockedError`.
+    #[error(
+        "session {path} is being written by process {pid}. Close it there first, or start a new session; reading it needs no lock"
+    )]
+    SessionLocked {
+        /// The transcript.
+        path: String,
+        /// The holder, 0 if it could not be read.
+        pid: u32,
+    },
+    /// The handle must not be used any more. Python sees a `StorageError`.
+    #[error(
+        "the transcript {path} was closed after a failed {op}. Everything acknowledged before is safe; open the session again to go on"
+    )]
+    Poisoned {
+        /// The transcript.
+        path: String,
+        /// What failed.
+        op: &'static str,
+    },
+    /// A forked child used its parent's recorder. Python sees a `SessionLockedError`.
+    #[error(
+        "this recorder belongs to process {pid}, and process {here} is a fork of it. Open a session of its own in the child"
+    )]
+    Forked {
+        /// The owner.
+        pid: u32,
+        /// The caller.
+        here: u32,
+    },
     /// A bug in mt_context. Python sees an `InternalError`; the agent goes on.
     #[error(
         "internal error in mt_context: {0}. Please report it; the session on disk is not affected"
     )]
     Internal(String),
+}
+
+impl Error {
+    /// A storage error with the usual way out.
+    pub fn storage(op: &'static str, path: impl Into<String>, source: std::io::Error) -> Self {
+        let way_out = match source.raw_os_error() {
+            Some(28 | 122) => "Free some space and go on; nothing that was acknowledged is lost",
+            Some(13 | 1 | 30) => {
+                "Check the permissions of the directory, or choose another global_dir"
+            }
+            _ => "Check the disk and the directory; nothing that was acknowledged is lost",
+        };
+        Self::Storage {
+            op,
+            path: path.into(),
+            source,
+            way_out,
+        }
+    }
 }
 
 /// The crate's result type.
