@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["InternalError", "IrreducibleContextError", "MtContextError"]
+__all__ = [
+    "InternalError",
+    "IrreducibleContextError",
+    "MtContextError",
+    "SessionLockedError",
+    "StorageError",
+]
 
 
 class MtContextError(Exception):
@@ -11,6 +17,14 @@ class MtContextError(Exception):
 
 class IrreducibleContextError(MtContextError):
     """What must stay (system prompt, tool schemas, the current request) is larger than the window allows."""
+
+
+class StorageError(MtContextError, OSError):
+    """The disk refused; `errno` says why. What was acknowledged before is safe."""
+
+
+class SessionLockedError(MtContextError):
+    """The session has another writer: another process, or the process that this one was forked from."""
 
 
 class InternalError(MtContextError):

@@ -156,7 +156,10 @@ mod tests {
         for i in [0, 1, 2] {
             history[i].origin = Origin::Cleared;
         }
-        assert!(time_based(&history, named, 5).is_empty(), "a second decision clears nothing more");
+        assert!(
+            time_based(&history, named, 5).is_empty(),
+            "a second decision clears nothing more"
+        );
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pyo3::import_exception!(mt_context.exceptions, InternalError);
 pyo3::import_exception!(mt_context.exceptions, IrreducibleContextError);
+pyo3::import_exception!(mt_context.exceptions, SessionLockedError);
+pyo3::import_exception!(mt_context.exceptions, StorageError);
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
@@ -16,6 +18,13 @@ impl From<Error> for PyErr {
                 PyValueError::new_err(message)
             }
             Error::IrreducibleContext { .. } => IrreducibleContextError::new_err(message),
+            Error::Storage { source, .. } => {
+                StorageError::new_err((source.raw_os_error().unwrap_or(5), message))
+            }
+            Error::Poisoned { .. } => StorageError::new_err((5, message)),
+            Error::SessionLocked { .. } | Error::Forked { .. } => {
+                SessionLockedError::new_err(message)
+            }
             Error::Internal(_) => InternalError::new_err(message),
         }
     }

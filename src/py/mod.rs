@@ -11,6 +11,7 @@ mod facts;
 mod invariants;
 mod json;
 mod microcompact;
+mod session;
 mod text;
 mod tool_results;
 
@@ -40,6 +41,10 @@ pub mod _core {
     #[pymodule_export]
     use super::microcompact::{
         find_last_assistant_timestamp_ms, microcompact_after_pause, microcompact_under_pressure,
+    };
+    #[pymodule_export]
+    use super::session::{
+        PyArtifactStore, PySessionWriter, resume_session, safe_name, scan_session, session_listing,
     };
     #[pymodule_export]
     use super::tool_results::{

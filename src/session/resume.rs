@@ -55,13 +55,17 @@ fn is_summary_message(record: &Record) -> bool {
         && text(record, "name") == "compact_summary"
 }
 
-/// Reads what a session goes on with.
+/// Reads what a session goes on with. `accept_memory` says that a boundary of MT-Agent's session memory counts: its summary is a
+/// file, which the caller has.
 ///
 /// # Errors
 /// What the disk says.
-pub fn resume(file: &dyn File) -> io::Result<Resume> {
+pub fn resume(file: &dyn File, accept_memory: bool) -> io::Result<Resume> {
     let len = file.len()?;
-    let mut state = Backward::default();
+    let mut state = Backward {
+        accept_memory,
+        ..Backward::default()
+    };
     let bytes_read = scan::backward(file, len, |offset, line| state.line(offset, line))?;
     Ok(state.finish(bytes_read))
 }
@@ -69,6 +73,7 @@ pub fn resume(file: &dyn File) -> io::Result<Resume> {
 /// The state of the walk from the end to the beginning.
 #[derive(Default)]
 struct Backward {
+    accept_memory: bool,
     /// Messages so far, newest first.
     messages: Vec<Record>,
     others: Vec<Record>,
@@ -141,7 +146,8 @@ impl Backward {
         } else {
             own
         };
-        if summary.is_empty() {
+        let has_memory = self.accept_memory && text(&record, "reason") == "session_memory";
+        if summary.is_empty() && !has_memory {
             // Its summary was never written: as if it had not happened.
             self.others.push(record);
             return;

@@ -8,7 +8,7 @@ fn of(name: &str, lines: &[&str]) -> Resume {
     let _ = std::fs::remove_dir_all(&path);
     let dir = RealDir::open(&path).unwrap();
     std::fs::write(path.join("s.jsonl"), lines.join("\n") + "\n").unwrap();
-    resume(&*dir.open("s.jsonl", Open::Read).unwrap()).unwrap()
+    resume(&*dir.open("s.jsonl", Open::Read).unwrap(), false).unwrap()
 }
 
 fn message(role: &str, id: &str) -> String {
@@ -50,7 +50,10 @@ fn a_boundary_without_its_summary_does_not_count() {
         ],
     );
     assert_eq!(
-        (ids(&found), found.boundary.as_ref().unwrap().summary.as_str()),
+        (
+            ids(&found),
+            found.boundary.as_ref().unwrap().summary.as_str()
+        ),
         (vec!["b", "c"], "first")
     );
 }
@@ -69,7 +72,10 @@ fn the_host_s_forms_are_read() {
         ],
     );
     assert_eq!(
-        (ids(&found), found.boundary.as_ref().unwrap().summary.as_str()),
+        (
+            ids(&found),
+            found.boundary.as_ref().unwrap().summary.as_str()
+        ),
         (vec!["b"], "theirs")
     );
     let found = of(
@@ -77,7 +83,10 @@ fn the_host_s_forms_are_read() {
         &[&a, r#"{"type":"compression","summary":"oldest"}"#, &b],
     );
     assert_eq!(
-        (ids(&found), found.boundary.as_ref().unwrap().summary.as_str()),
+        (
+            ids(&found),
+            found.boundary.as_ref().unwrap().summary.as_str()
+        ),
         (vec!["b"], "oldest")
     );
 }
