@@ -6,6 +6,8 @@
 //! I1: a text is only cut where no encoding has a piece that crosses (`performance.md` 1.2): behind a line feed that a
 //! printable ASCII character other than '/' follows.
 
+use std::sync::OnceLock;
+
 /// Below this many bytes threads cost more than they bring (`performance.md` 7).
 pub const PARALLEL_MIN_BYTES: usize = 512 * 1024;
 /// No text is cut into shorter parts than this, in bytes.
@@ -13,8 +15,12 @@ const PART_MIN_BYTES: usize = 128 * 1024;
 /// More threads than this only compete for memory.
 const MAX_THREADS: usize = 8;
 
+/// Asked once: on Linux the answer is read from files, which takes longer than counting a short text.
 fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS))
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
+        std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS))
+    })
 }
 
 /// The next place at or behind `from` where a text may be cut; `None` if there is none.

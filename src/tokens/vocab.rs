@@ -242,6 +242,16 @@ impl Vocab {
         self.pairs[(usize::from(buffer[at]) << 8 | usize::from(buffer[at + 1])) & 0xFFFF]
     }
 
+    /// Reads the slot where [`Self::rank`] of these bytes begins to look.
+    #[inline(always)]
+    pub fn peek(&self, low: u64, high: u64, len: usize) -> u64 {
+        match len {
+            0..=2 => 0,
+            3..=8 => self.short[mix(low, len) as usize & (self.short.len() - 1)].key,
+            _ => self.middle[mix2(low, high, len) as usize & (self.middle.len() - 1)].low,
+        }
+    }
+
     /// The rank of `buffer[start..end]`, at least two bytes; fastest if sixteen more bytes follow.
     #[inline(always)]
     pub fn rank(&self, buffer: &[u8], start: usize, end: usize) -> u32 {
