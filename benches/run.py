@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import bpe_openai
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, messages_from_dict, messages_to_dict, trim_messages
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    ToolMessage,
+    messages_from_dict,
+    messages_to_dict,
+    trim_messages,
+)
 from langchain_core.messages.utils import count_tokens_approximately
 
 from mt_context import _core
@@ -49,14 +56,45 @@ def texts(size: int) -> dict[str, str]:
     """One text of about `size` characters per kind."""
     rng = random.Random(7)
     library = Path(sysconfig.get_paths()["stdlib"])
-    python = "\n".join(p.read_text(encoding="utf-8", errors="replace") for p in sorted(library.glob("*.py"))[:60])
+    python = "\n".join(
+        p.read_text(encoding="utf-8", errors="replace") for p in sorted(library.glob("*.py"))[:60]
+    )
     common = "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所民得经"
-    words = "kernel buffer tile vector loop load store memory bandwidth latency compile error warning test pass failed value".split()
-    log = (f"src/kernel_{rng.randrange(90)}.c:{rng.randrange(900)}:{rng.randrange(80)}: warning: unused variable '{rng.choice(words)}' [-Wunused]\n" for _ in iter(int, 1))
-    grep = (f"src/dsp/{rng.choice(words)}/{rng.choice(words)}.c:{rng.randrange(2000)}:    {rng.choice(words)}({rng.choice(words)}, {rng.randrange(64)});\n" for _ in iter(int, 1))
-    chinese = ("".join(rng.choices(common, k=rng.randrange(6, 30))) + rng.choice("，。；\n") for _ in iter(int, 1))
+    words = [
+        "kernel",
+        "buffer",
+        "tile",
+        "vector",
+        "loop",
+        "load",
+        "store",
+        "memory",
+        "bandwidth",
+        "latency",
+        "compile",
+        "error",
+        "warning",
+        "test",
+        "pass",
+        "failed",
+        "value",
+    ]
+    log = (
+        f"src/kernel_{rng.randrange(90)}.c:{rng.randrange(900)}:{rng.randrange(80)}: warning: unused variable '{rng.choice(words)}' [-Wunused]\n"
+        for _ in iter(int, 1)
+    )
+    grep = (
+        f"src/dsp/{rng.choice(words)}/{rng.choice(words)}.c:{rng.randrange(2000)}:    {rng.choice(words)}({rng.choice(words)}, {rng.randrange(64)});\n"
+        for _ in iter(int, 1)
+    )
+    chinese = (
+        "".join(rng.choices(common, k=rng.randrange(6, 30))) + rng.choice("，。；\n") for _ in iter(int, 1)
+    )
     numbers = (f"{rng.random():.6f},{rng.randrange(10**6)},{rng.choice(words)}\n" for _ in iter(int, 1))
-    records = (json.dumps({"id": rng.randrange(10**6), "name": rng.choice(words), "ok": True}) + "," for _ in iter(int, 1))
+    records = (
+        json.dumps({"id": rng.randrange(10**6), "name": rng.choice(words), "ok": True}) + ","
+        for _ in iter(int, 1)
+    )
     prose = (" ".join(rng.choices(words, k=12)).capitalize() + ". " for _ in iter(int, 1))
 
     def take(pieces: Any) -> str:
@@ -93,7 +131,7 @@ def reference_tiktoken(name: str) -> Any:
 def bench_counting(size: int) -> None:
     for name in ("o200k_base", "cl100k_base"):
         reference = reference_tiktoken(name)
-        peer = getattr(bpe_openai, "get_encoding")(name)
+        peer = bpe_openai.get_encoding(name)
         ours = TokenCounter(encoding=name)
         ours.count("warm"), reference.encode_ordinary("warm"), peer.encode_ordinary("warm")
         print(f"\nExact counting, {name}, one pass over each text (MB/s; × = ratio to ours)")
@@ -112,7 +150,9 @@ def bench_counting(size: int) -> None:
                 {
                     "ours": lambda fresh=fresh: ours.count(fresh()),
                     "tiktoken": lambda fresh=fresh: len(reference.encode_ordinary(fresh())),
-                    "peer": lambda fresh=fresh: sum(len(peer.encode_ordinary(part)) for part in _parts(fresh())),
+                    "peer": lambda fresh=fresh: sum(
+                        len(peer.encode_ordinary(part)) for part in _parts(fresh())
+                    ),
                 },
                 3,
             )
@@ -123,7 +163,9 @@ def bench_counting(size: int) -> None:
                 f"{kind:16}{megabytes / t['ours']:9.0f}{megabytes / t['tiktoken']:12.1f} ×{ratios[-1]:<6.1f}"
                 f"{megabytes / t['peer']:12.1f} ×{peers[-1]:.1f}"
             )
-        print(f"{'geometric mean':16}{'':21} ×{statistics.geometric_mean(ratios):<6.1f}{'':12} ×{statistics.geometric_mean(peers):.1f}")
+        print(
+            f"{'geometric mean':16}{'':21} ×{statistics.geometric_mean(ratios):<6.1f}{'':12} ×{statistics.geometric_mean(peers):.1f}"
+        )
 
 
 def _parts(text: str) -> list[str]:
@@ -143,10 +185,17 @@ def history(count: int) -> list[Any]:
     for i in range(count // 5):
         text = chinese if i % 5 == 0 else english
         at = rng.randrange(len(text) - 4_000)
-        call = {"name": "grep", "args": {"pattern": f"kernel_{i}", "path": "src"}, "id": f"call_{i}", "type": "tool_call"}
+        call = {
+            "name": "grep",
+            "args": {"pattern": f"kernel_{i}", "path": "src"},
+            "id": f"call_{i}",
+            "type": "tool_call",
+        }
         again = {**call, "id": f"call_{i}b", "name": "read_file"}
         messages += [
-            HumanMessage(text[at : at + 300], id=f"u{i}") if i % 2 else AIMessage(text[at : at + 300], id=f"x{i}"),
+            HumanMessage(text[at : at + 300], id=f"u{i}")
+            if i % 2
+            else AIMessage(text[at : at + 300], id=f"x{i}"),
             AIMessage(text[at : at + 200], id=f"a{i}", tool_calls=[call]),
             ToolMessage(text[at : at + 2_400], tool_call_id=f"call_{i}", name="grep", id=f"t{i}"),
             AIMessage("", id=f"b{i}", tool_calls=[again]),
@@ -177,7 +226,16 @@ def host_estimate(messages: list[Any]) -> int:
 
 def bench_messages() -> None:
     print("\nThe cost of one turn's count, in ms (× = ratio to ours unchanged)")
-    names = ["cold", "unchanged", "one new message", "reloaded", "approx (LangChain)", "trim (LangChain)", "plain Python", "host's loop"]
+    names = [
+        "cold",
+        "unchanged",
+        "one new message",
+        "reloaded",
+        "approx (LangChain)",
+        "trim (LangChain)",
+        "plain Python",
+        "host's loop",
+    ]
     print(f"{'messages':>9} " + "".join(f"{n:>20}" for n in names))
     for count in (100, 1_000, 10_000):
         messages = history(count)
@@ -204,7 +262,16 @@ def bench_messages() -> None:
             7,
         )
         ours = t["unchanged"]
-        row = [cold, ours, t["grown"], statistics.median(reload_times), t["approx"], t["trim"], t["plain"], t["host"]]
+        row = [
+            cold,
+            ours,
+            t["grown"],
+            statistics.median(reload_times),
+            t["approx"],
+            t["trim"],
+            t["plain"],
+            t["host"],
+        ]
         print(f"{count:>9} " + "".join(f"{1000 * v:>12.3f} ×{v / ours:<6.0f}" for v in row))
 
 
@@ -222,9 +289,15 @@ def bench_preview() -> None:
     )
     print("\nA preview of a 64 MB shell result, in ms")
     print(f"  ours: lines, chars, error lines of the middle  {1000 * t['ours']:9.1f}")
-    for name, what in (("splitlines", "Python: len(text.splitlines())"), ("count", "Python: text.count('\\n')"), ("slice", "Python: two slices, no count")):
+    for name, what in (
+        ("splitlines", "Python: len(text.splitlines())"),
+        ("count", "Python: text.count('\\n')"),
+        ("slice", "Python: two slices, no count"),
+    ):
         print(f"  {what:46} {1000 * t[name]:9.3f}  ×{t[name] / t['ours']:.2f}")
-    print("  A bare slice cannot be beaten, and is not tried to be: it counts nothing and saves no error line.")
+    print(
+        "  A bare slice cannot be beaten, and is not tried to be: it counts nothing and saves no error line."
+    )
 
 
 def bench_policies() -> None:
@@ -241,7 +314,9 @@ def bench_policies() -> None:
                 "validate": lambda: validate_messages(messages, counter=counter),
                 "repair (nothing to do)": lambda: repair_messages(messages, counter=counter),
                 "split 10K/40K": lambda: _core.find_safe_split(counter, messages, 10_000, 40_000),
-                "microcompact, all but 5": lambda: maybe_time_based_microcompact(copy.copy(messages), 10**13, 1, counter=counter),
+                "microcompact, all but 5": lambda: maybe_time_based_microcompact(
+                    copy.copy(messages), 10**13, 1, counter=counter
+                ),
             },
             5,
         )
@@ -251,7 +326,9 @@ def bench_policies() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=1_000_000, help="characters per text (default %(default)s)")
+    parser.add_argument(
+        "--size", type=int, default=1_000_000, help="characters per text (default %(default)s)"
+    )
     arguments = parser.parse_args()
     bench_counting(arguments.size)
     bench_messages()

@@ -2,9 +2,8 @@
 //! estimator's table has, in texts of 4 096 bytes and more of the files named on standard input.
 //!
 //! One line a text: file, bytes, characters, tokens, then class:bucket:pieces:bytes beyond:tokens for each cell.
-#![allow(
+#![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     clippy::string_slice,
     clippy::print_stdout,
     clippy::disallowed_methods,

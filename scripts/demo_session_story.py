@@ -2,7 +2,6 @@
 
 `record_demo_session.py` carries it out. Answers quote figures of the results that came before them, never guessed ones.
 """
-# ruff: noqa: E501  (what the user and the agent say are single lines)
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ lone surrogates, `None`, lists, numbers. A bug in the core raises `mt_context.ex
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, final
 
 __all__ = [
     "TokenBudget",
@@ -234,7 +234,9 @@ def legal_cuts(counter: TokenCounter, messages: Sequence[Any]) -> list[bool]:
 def adjust_index_to_preserve_tool_pairs(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:
     """Moves an index back to where no call is parted from its result."""
 
-def adjust_index_to_preserve_message_groups(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:
+def adjust_index_to_preserve_message_groups(
+    counter: TokenCounter, messages: Sequence[Any], index: int
+) -> int:
     """Moves an index back while it would part neighbours with the same id."""
 
 def adjust_index_to_respect_boundary(counter: TokenCounter, messages: Sequence[Any], index: int) -> int:

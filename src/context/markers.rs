@@ -156,8 +156,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn holds_tag(text: &str) -> bool {
-        text.char_indices()
-            .any(|(at, c)| is_less_than(c) && begins_reserved(&text[at + c.len_utf8()..]))
+        text.char_indices().any(|(at, c)| {
+            is_less_than(c) && begins_reserved(text.get(at + c.len_utf8()..).unwrap_or_default())
+        })
     }
 
     #[test]

@@ -230,13 +230,16 @@ fn search_body(text: &str, found: &Matches, max_chars: usize, max_lines: usize) 
         true,
     );
     let lines = count_lines(text);
+    let shown_text_chars = count_chars(&first);
     let mut out = first;
     let missing = lines.saturating_sub(shown);
     if missing > 0 {
+        let left = count_chars(text).saturating_sub(shown_text_chars);
+        let plural = if missing == 1 { "" } else { "s" };
         out.push_str(&format!(
-            "… {} more line{} …\n",
+            "… {} more line{plural} left out ({} characters) …\n",
             group(missing),
-            if missing == 1 { "" } else { "s" }
+            group(left)
         ));
     }
     out.push_str(&table);
@@ -357,7 +360,7 @@ fn error_section(important: &[Important<'_>], max_chars: usize, max_lines: usize
         let text = format!(
             "  {}: {}\n",
             line.number,
-            shorten_line(line.text.trim(), 240)
+            shorten_line(line.text.trim(), 160)
         );
         used = used.saturating_add(count_chars(&text));
         if used > max_chars || shown.saturating_add(1) >= max_lines {

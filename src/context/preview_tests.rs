@@ -28,7 +28,7 @@ fn a_search_tells_its_matches_and_where_they_are() {
     assert!(
         shown.contains("src/k0.c:0:")
             && shown.contains("Matches per file:\n    20  src/k0.c")
-            && shown.contains("more lines …")
+            && shown.contains("more lines left out (")
     );
     assert!(
         shown.ends_with(", or grep in \"tool-results/c1.txt\"."),

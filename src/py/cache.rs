@@ -9,7 +9,7 @@
 //! - I2 a message that was changed in place is noticed, nested lists and dicts included;
 //! - I3 no call waits for another: if the cache is busy (a finaliser, another thread), facts are read without it.
 
-use super::facts::{Counting, Fields, fields, read_message};
+use super::facts::{Counting, Fields, fields, instance_dict, read_message};
 use crate::context::message::Message;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -134,16 +134,17 @@ impl Seen {
         if self.values.is_empty() {
             return false;
         }
-        let Ok(Fields { dict, stable: true }) = fields(message) else {
-            return false;
+        let dict = match message.cast::<PyDict>() {
+            Ok(dict) => dict.clone(),
+            Err(_) => match instance_dict(message) {
+                Some(dict) => dict,
+                None => return false,
+            },
         };
         let (mut value, mut length) = (0, 0);
         let same = walk_message(&dict, &mut |step| match step {
             Step::Value(v) => {
-                let known = self
-                    .values
-                    .get(value)
-                    .is_some_and(|k| k.as_ptr() == v.as_ptr());
+                let known = self.values.get(value).is_some_and(|k| k.as_ptr() == v);
                 value += 1;
                 known
             }
@@ -159,11 +160,12 @@ impl Seen {
 
 /// What is held of a message; nothing if it cannot be recognised again.
 fn remember(fields: &Fields<'_>) -> Seen {
+    let py = fields.dict.py();
     let mut seen = Seen::default();
     let whole = fields.stable
         && walk_message(&fields.dict, &mut |step| {
             match step {
-                Step::Value(v) => seen.values.push(v.clone().unbind()),
+                Step::Value(v) => seen.values.push(raw::hold(py, v)),
                 Step::Length(l) => seen.lengths.push(l),
             }
             seen.values.len() <= MAX_VALUES
@@ -171,13 +173,15 @@ fn remember(fields: &Fields<'_>) -> Seen {
     if whole { seen } else { Seen::default() }
 }
 
-enum Step<'a, 'py> {
-    Value(&'a Bound<'py, PyAny>),
+enum Step {
+    Value(*mut pyo3::ffi::PyObject),
     Length(usize),
 }
 
 /// Visits all values of a message, and the insides of those that facts are read from. False if `visit` said stop.
-fn walk_message(dict: &Bound<'_, PyDict>, visit: &mut impl FnMut(Step<'_, '_>) -> bool) -> bool {
+///
+/// Works on borrowed pointers: taking a reference would write to every value, and a history's values don't fit a processor's caches.
+fn walk_message(dict: &Bound<'_, PyDict>, visit: &mut impl FnMut(Step) -> bool) -> bool {
     let py = dict.py();
     let deep = [
         intern!(py, "content").as_ptr(),
@@ -187,66 +191,110 @@ fn walk_message(dict: &Bound<'_, PyDict>, visit: &mut impl FnMut(Step<'_, '_>) -
         intern!(py, "mt_context").as_ptr(),
         intern!(py, "data").as_ptr(),
     ];
-    if !visit(Step::Length(dict.len())) {
-        return false;
+    visit(Step::Length(dict.len()))
+        && raw::each_item(dict, |key, value| {
+            if !visit(Step::Value(value)) {
+                return false;
+            }
+            // Keys of instances and of literals are interned; those of parsed JSON are compared by text, for containers only.
+            let is_deep =
+                deep.contains(&key) || raw::is_container(value) && raw::is_one_of(py, key, &DEEP);
+            !is_deep || raw::walk(value, 0, visit)
+        })
+}
+
+/// Fields whose insides are facts.
+const DEEP: [&str; 6] = [
+    "content",
+    "tool_calls",
+    "additional_kwargs",
+    "invalid_tool_calls",
+    "mt_context",
+    "data",
+];
+
+/// Reading containers through borrowed pointers.
+mod raw {
+    #![expect(
+        unsafe_code,
+        reason = "measured: counted references cost three times as much for a history of 10 000 messages"
+    )]
+    // SAFETY, for all of it: the GIL is held (a `Python` or `Bound` is at hand), nothing here runs Python code or releases the GIL, so no
+    // container changes and no borrowed pointer dies while it is looked at. All calls are in the stable ABI.
+
+    use super::{MAX_DEPTH, Step};
+    use pyo3::ffi;
+    use pyo3::prelude::*;
+    use pyo3::types::{PyDict, PyString};
+
+    type Ptr = *mut ffi::PyObject;
+
+    /// A counted reference.
+    pub fn hold(py: Python<'_>, value: Ptr) -> Py<PyAny> {
+        unsafe { Bound::from_borrowed_ptr(py, value) }.unbind()
     }
-    dict.iter().all(|(key, value)| {
-        if !visit(Step::Value(&value)) {
+
+    /// Visits keys and values; false if `visit` said stop.
+    pub fn each_item(dict: &Bound<'_, PyDict>, visit: impl FnMut(Ptr, Ptr) -> bool) -> bool {
+        each_item_of(dict.as_ptr(), visit)
+    }
+
+    fn each_item_of(dict: Ptr, mut visit: impl FnMut(Ptr, Ptr) -> bool) -> bool {
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        while unsafe { ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) }
+            != 0
+        {
+            if !visit(key, value) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_type(value: Ptr, which: *mut ffi::PyTypeObject) -> bool {
+        unsafe { ffi::Py_TYPE(value) == which }
+    }
+
+    pub fn is_container(value: Ptr) -> bool {
+        is_type(value, &raw mut ffi::PyDict_Type)
+            || is_type(value, &raw mut ffi::PyList_Type)
+            || is_type(value, &raw mut ffi::PyTuple_Type)
+    }
+
+    pub fn is_one_of(py: Python<'_>, key: Ptr, names: &[&str]) -> bool {
+        let key = unsafe { Bound::from_borrowed_ptr(py, key) };
+        key.cast::<PyString>()
+            .is_ok_and(|k| k.to_str().is_ok_and(|k| names.contains(&k)))
+    }
+
+    /// Visits the insides of a container; the container itself has been visited.
+    pub fn walk(value: Ptr, depth: usize, visit: &mut impl FnMut(Step) -> bool) -> bool {
+        if depth > MAX_DEPTH {
             return false;
         }
-        !is_container(&value)
-            // Keys of instances are interned; those of parsed JSON are not, so compare by text then.
-            || !(deep.contains(&key.as_ptr()) || is_deep_name(&key))
-            || walk(&value, 0, visit)
-    })
-}
-
-fn is_container(value: &Bound<'_, PyAny>) -> bool {
-    value.is_exact_instance_of::<PyList>()
-        || value.is_exact_instance_of::<PyDict>()
-        || value.is_exact_instance_of::<PyTuple>()
-}
-
-fn is_deep_name(key: &Bound<'_, PyAny>) -> bool {
-    let Ok(key) = key.cast::<PyString>() else {
-        return false;
-    };
-    key.to_str().is_ok_and(|k| {
-        matches!(
-            k,
-            "content"
-                | "tool_calls"
-                | "additional_kwargs"
-                | "invalid_tool_calls"
-                | "mt_context"
-                | "data"
-        )
-    })
-}
-
-/// Visits the insides of a container; the container itself has been visited.
-fn walk(
-    value: &Bound<'_, PyAny>,
-    depth: usize,
-    visit: &mut impl FnMut(Step<'_, '_>) -> bool,
-) -> bool {
-    if depth > MAX_DEPTH {
-        return false;
-    }
-    let mut item = |item: &Bound<'_, PyAny>| {
-        visit(Step::Value(item))
-            && (!is_container(item) || walk(item, depth.saturating_add(1), visit))
-    };
-    if let Ok(list) = value.cast_exact::<PyList>() {
-        let all = list.iter().all(|v| item(&v));
-        all && visit(Step::Length(list.len()))
-    } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-        let all = dict.iter().all(|(k, v)| item(&k) && item(&v));
-        all && visit(Step::Length(dict.len()))
-    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-        tuple.iter().all(|v| item(&v))
-    } else {
-        true
+        let below = depth.saturating_add(1);
+        if is_type(value, &raw mut ffi::PyDict_Type) {
+            let length = unsafe { ffi::PyDict_Size(value) };
+            visit(Step::Length(length.unsigned_abs()))
+                && each_item_of(value, |key, item| {
+                    visit(Step::Value(key)) && visit(Step::Value(item)) && walk(item, below, visit)
+                })
+        } else if is_type(value, &raw mut ffi::PyList_Type) {
+            let length = unsafe { ffi::PyList_Size(value) };
+            visit(Step::Length(length.unsigned_abs()))
+                && (0..length).all(|i| {
+                    let item = unsafe { ffi::PyList_GetItem(value, i) };
+                    !item.is_null() && visit(Step::Value(item)) && walk(item, below, visit)
+                })
+        } else if is_type(value, &raw mut ffi::PyTuple_Type) {
+            let length = unsafe { ffi::PyTuple_Size(value) };
+            (0..length).all(|i| {
+                let item = unsafe { ffi::PyTuple_GetItem(value, i) };
+                !item.is_null() && visit(Step::Value(item)) && walk(item, below, visit)
+            })
+        } else {
+            true
+        }
     }
 }
 

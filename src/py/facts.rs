@@ -75,7 +75,7 @@ const FIELD_NAMES: [&str; 12] = [
     unsafe_code,
     reason = "two times as fast as getattr(\"__dict__\"), and this runs for every message of every turn"
 )]
-fn instance_dict<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+pub fn instance_dict<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     // SAFETY: the object is alive and the GIL is held; the call returns a new reference or null with an exception set.
     let found = unsafe {
         Bound::from_owned_ptr_or_err(

@@ -91,7 +91,7 @@ impl PyToolResultLimits {
 
 /// See `_core.pyi`.
 #[pyfunction]
-#[pyo3(signature = (tool_name, content, *, max_chars = crate::limits::PREVIEW_MAX_CHARS, max_lines = crate::limits::PREVIEW_MAX_LINES, artifact = None, exit_code = None, note = None))]
+#[pyo3(signature = (tool_name, content, *, max_chars = 4000, max_lines = 80, artifact = None, exit_code = None, note = None))]
 #[expect(
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"

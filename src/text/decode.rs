@@ -30,11 +30,9 @@ pub fn decode(bytes: &[u8]) -> Decoded<'_> {
         let (text, _) = encoding.decode_without_bom_handling(bytes);
         return Decoded::Text(text, Some(encoding.name()));
     }
-    // A NUL is what no text has; the other C0 controls may be terminal output.
+    // A text may hold a stray NUL or a piece of binary; a binary is full of them, or says at once what it is.
     let zeros = sample.iter().filter(|b| **b == 0).count();
-    if zeros > 0
-        && (zeros.saturating_mul(64) > sample.len() || std::str::from_utf8(sample).is_err())
-    {
+    if zeros.saturating_mul(20) > sample.len() || (zeros > 0 && magic(bytes) != BINARY) {
         return Decoded::Binary(magic(bytes));
     }
     match std::str::from_utf8(bytes) {
@@ -114,6 +112,8 @@ fn utf16_without_bom(sample: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     }
 }
 
+const BINARY: &str = "binary data";
+
 /// What the first bytes say.
 pub fn magic(bytes: &[u8]) -> &'static str {
     const KNOWN: [(&[u8], &str); 14] = [
@@ -135,7 +135,7 @@ pub fn magic(bytes: &[u8]) -> &'static str {
     KNOWN
         .iter()
         .find(|(magic, _)| bytes.starts_with(magic))
-        .map_or("binary data", |(_, name)| *name)
+        .map_or(BINARY, |(_, name)| *name)
 }
 
 /// Printable stretches of binary data, as `strings` finds them: at least six ASCII characters.

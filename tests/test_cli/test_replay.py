@@ -12,10 +12,26 @@ import pytest
 
 from mt_context.cli.main import main
 
-KEYS = (
-    "file format messages turns window threshold max_view_tokens over_window invalid_views lost_requests persisted "
-    "microcompacted compactions tokens_sent tokens_without damaged_lines seconds error"
-).split()
+KEYS = [
+    "file",
+    "format",
+    "messages",
+    "turns",
+    "window",
+    "threshold",
+    "max_view_tokens",
+    "over_window",
+    "invalid_views",
+    "lost_requests",
+    "persisted",
+    "microcompacted",
+    "compactions",
+    "tokens_sent",
+    "tokens_without",
+    "damaged_lines",
+    "seconds",
+    "error",
+]
 FORMATS = ("openai-chat", "langchain", "mtagent", "claude-code", "codex", "swe-agent", "mini-swe-agent")
 
 
@@ -28,7 +44,11 @@ def replay(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, li
 def session_file(path: Path, rounds: int, result: str = "some output line\n" * 200) -> Path:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "find the slow kernel"}]
     for i in range(rounds):
-        call = {"id": f"c{i}", "type": "function", "function": {"name": "grep", "arguments": '{"pattern": "x"}'}}
+        call = {
+            "id": f"c{i}",
+            "type": "function",
+            "function": {"name": "grep", "arguments": '{"pattern": "x"}'},
+        }
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"{i} {result}"})
     messages.append({"role": "assistant", "content": "done"})
@@ -36,14 +56,26 @@ def session_file(path: Path, rounds: int, result: str = "some output line\n" * 2
     return path
 
 
-def test_a_long_session_is_kept_within_a_small_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_session_is_kept_within_a_small_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = session_file(tmp_path / "s.json", 60)
     code, (report,), err = replay(capsys, str(path), "--window", "16k")
     assert (code, err, list(report)) == (0, "", KEYS)
-    assert (report["error"], report["over_window"], report["invalid_views"], report["lost_requests"]) == (None, 0, 0, 0)
+    assert (report["error"], report["over_window"], report["invalid_views"], report["lost_requests"]) == (
+        None,
+        0,
+        0,
+        0,
+    )
     assert report["compactions"] + report["microcompacted"] > 0
     assert report["max_view_tokens"] < 11_468 + 1_000 and report["tokens_sent"] < report["tokens_without"]
-    assert (report["turns"], report["messages"], report["window"], report["threshold"]) == (61, 122, 16384, 11468)
+    assert (report["turns"], report["messages"], report["window"], report["threshold"]) == (
+        61,
+        122,
+        16384,
+        11468,
+    )
 
 
 def test_nothing_is_compacted_twice_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,10 +90,15 @@ def test_the_table_and_the_turns_are_readable(tmp_path: Path, capsys: pytest.Cap
     assert main(["replay", str(path), "--turns", "--window", "16384"]) == 0
     out = capsys.readouterr().out
     assert "persisted" in out and "compacted" in out and "s.json" in out
-    assert "Views over the window: 0. Views a provider would refuse: 0. Views without the user's request: 0." in out
+    assert (
+        "Views over the window: 0. Views a provider would refuse: 0. Views without the user's request: 0."
+        in out
+    )
 
 
-def test_what_cannot_be_read_is_one_clear_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_one_clear_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     odd = tmp_path / "odd.json"
     odd.write_text('{"a": 1}')
     good = session_file(tmp_path / "s.json", 2)
@@ -73,8 +110,12 @@ def test_what_cannot_be_read_is_one_clear_line_and_exit_code_2(tmp_path: Path, c
     assert code == 2 and reports[0]["error"] and reports[1]["error"] is None
 
 
-@pytest.mark.parametrize("arguments", [["--window", "many"], ["--window", "0"], ["--provider", "acme"], ["--format", "odd"], []])
-def test_bad_options_are_refused_with_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--window", "many"], ["--window", "0"], ["--provider", "acme"], ["--format", "odd"], []]
+)
+def test_bad_options_are_refused_with_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as exit_info:
         main(["replay", *arguments])
     assert exit_info.value.code == 2 and "usage" in capsys.readouterr().err
@@ -86,9 +127,15 @@ def test_an_unknown_encoding_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
     assert len(err.splitlines()) == 1 and "klingon" in err and "o200k_base" in err
 
 
-def test_a_system_prompt_larger_than_the_window_is_a_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_system_prompt_larger_than_the_window_is_a_clear_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "s.json"
-    messages = [{"role": "system", "content": "rule " * 20_000}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
+    messages = [
+        {"role": "system", "content": "rule " * 20_000},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "yes"},
+    ]
     path.write_text(json.dumps(messages))
     code, (report,), _ = replay(capsys, str(path), "--window", "8192")
     assert code == 2 and "cannot be made to fit" in report["error"] and "rule rule" not in report["error"]
@@ -120,7 +167,9 @@ def test_every_real_session_keeps_its_request_and_stays_valid_and_within_the_win
     ]
     code, reports, _ = replay(capsys, *files, "--window", str(window))
     # A system prompt larger than the window is the one thing that cannot be helped, and is named.
-    hopeless = [r for r in reports if window == 8192 and "system prompt and tool schemas" in (r["error"] or "")]
+    hopeless = [
+        r for r in reports if window == 8192 and "system prompt and tool schemas" in (r["error"] or "")
+    ]
     problems = [
         (Path(r["file"]).name, r["error"], r["over_window"], r["invalid_views"], r["lost_requests"])
         for r in reports
@@ -130,4 +179,6 @@ def test_every_real_session_keeps_its_request_and_stays_valid_and_within_the_win
     assert len(reports) == len(files) > 30
     assert sum(r["damaged_lines"] for r in reports) > 0
     # Nothing compacts on every turn.
-    assert [Path(r["file"]).name for r in reports if r["turns"] > 8 and r["compactions"] * 3 > r["turns"]] == []
+    assert [
+        Path(r["file"]).name for r in reports if r["turns"] > 8 and r["compactions"] * 3 > r["turns"]
+    ] == []

@@ -34,7 +34,8 @@ def text_tokens(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("window", "threshold"), [(131072, 98072), (65536, 32536), (50000, 32536), (32768, 22937), (8192, 5734), (1_000_000, 967_000)]
+    ("window", "threshold"),
+    [(131072, 98072), (65536, 32536), (50000, 32536), (32768, 22937), (8192, 5734), (1_000_000, 967_000)],
 )
 def test_the_threshold_is_the_plan_s(window: int, threshold: int) -> None:
     assert auto_compact_threshold(window) == threshold
@@ -75,7 +76,12 @@ def test_an_empty_list_counts_nothing() -> None:
 
 def test_tool_arguments_count_as_the_json_that_is_sent() -> None:
     plain = AIMessage("")
-    call = {"name": "write_file", "args": {"path": "a.c", "text": "int main(void) { return 0; }\n" * 50}, "id": "c1", "type": "tool_call"}
+    call = {
+        "name": "write_file",
+        "args": {"path": "a.c", "text": "int main(void) { return 0; }\n" * 50},
+        "id": "c1",
+        "type": "tool_call",
+    }
     calling = AIMessage("", tool_calls=[call])
     json_text = '{"path": "a.c", "text": "' + "int main(void) { return 0; }\\n" * 50 + '"}'
     expected = text_tokens(json_text) + text_tokens("write_file") + text_tokens("c1") + 4
@@ -83,7 +89,9 @@ def test_tool_arguments_count_as_the_json_that_is_sent() -> None:
     as_dict = {
         "role": "assistant",
         "content": "",
-        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "write_file", "arguments": json_text}}],
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "write_file", "arguments": json_text}}
+        ],
     }
     assert count(as_dict) == count(calling)
 
@@ -102,9 +110,14 @@ def test_system_prompt_and_tool_schemas_count() -> None:
     counter = TokenCounter(encoding="o200k_base")
     tools = [{"type": "function", "function": {"name": "grep", "parameters": {"type": "object"}}}]
     bare = counter.count_messages([HumanMessage("hi")])
-    assert counter.count_messages([HumanMessage("hi")], system="You are careful.") == bare + text_tokens("You are careful.") + 4
+    assert (
+        counter.count_messages([HumanMessage("hi")], system="You are careful.")
+        == bare + text_tokens("You are careful.") + 4
+    )
     with_tools = counter.count_messages([HumanMessage("hi")], tools=tools)
-    assert with_tools - bare == text_tokens('[{"type": "function", "function": {"name": "grep", "parameters": {"type": "object"}}}]')
+    assert with_tools - bare == text_tokens(
+        '[{"type": "function", "function": {"name": "grep", "parameters": {"type": "object"}}}]'
+    )
 
 
 def test_an_image_costs_a_fixed_figure_in_user_and_tool_messages() -> None:
@@ -125,7 +138,17 @@ def test_names_and_ids_count() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["\ud800 lone", "\udcff\udc80", ["\ud83d"], None, 5, {"a": 1}, [None, 3, {"type": "text", "text": None}], "x\u2028y\u0085z", ["text", {"type": "odd"}]],
+    [
+        "\ud800 lone",
+        "\udcff\udc80",
+        ["\ud83d"],
+        None,
+        5,
+        {"a": 1},
+        [None, 3, {"type": "text", "text": None}],
+        "x\u2028y\u0085z",
+        ["text", {"type": "odd"}],
+    ],
 )
 def test_no_content_raises(content: object) -> None:
     from types import SimpleNamespace
@@ -143,7 +166,11 @@ def test_a_lone_surrogate_counts_as_one_replacement_character() -> None:
 def test_counting_a_changed_message_again_notices_the_change() -> None:
     counter = TokenCounter(encoding="o200k_base")
     call = {"name": "grep", "args": {"pattern": "x"}, "id": "c1", "type": "tool_call"}
-    history = [HumanMessage("a"), AIMessage([{"type": "text", "text": "b"}], tool_calls=[call]), {"role": "user", "content": ["c"]}]
+    history = [
+        HumanMessage("a"),
+        AIMessage([{"type": "text", "text": "b"}], tool_calls=[call]),
+        {"role": "user", "content": ["c"]},
+    ]
     fresh = lambda: TokenCounter(encoding="o200k_base").count_messages(copy.deepcopy(history))  # noqa: E731
     assert counter.count_messages(history) == counter.count_messages(history) == fresh()
     history[0].content = "a longer request than before"
@@ -167,7 +194,16 @@ _messages = st.lists(
         st.builds(lambda t, r: AIMessage(t, additional_kwargs={"reasoning_content": r}), _texts, _texts),
         st.builds(lambda t, i: ToolMessage(t, tool_call_id=i), _texts, _texts),
         st.builds(lambda t: {"role": "user", "content": [{"type": "text", "text": t}]}, _texts),
-        st.builds(lambda v: {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "f", "args": v}]}, st.dictionaries(_texts, st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts), max_size=3)),
+        st.builds(
+            lambda v: {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "c", "name": "f", "args": v}],
+            },
+            st.dictionaries(
+                _texts, st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts), max_size=3
+            ),
+        ),
     ),
     max_size=12,
 )
@@ -192,7 +228,9 @@ def test_reported_usage_is_the_total_up_to_its_message() -> None:
     assert (total, source) == (reported + 10 + count(HumanMessage("next")), "reported")
     assert ratio is not None and ratio > 1
     # As MT-Agent and langchain-openai keep it.
-    stored = AIMessage("answer", response_metadata={"token_usage": {"prompt_tokens": reported, "completion_tokens": 10}})
+    stored = AIMessage(
+        "answer", response_metadata={"token_usage": {"prompt_tokens": reported, "completion_tokens": 10}}
+    )
     assert counter.anchored_total([*before, stored, HumanMessage("next")], token_limit=131072)[0] == total
 
 
@@ -201,10 +239,17 @@ def test_usage_from_before_a_compaction_or_of_several_calls_is_not_used() -> Non
     usage = {"input_tokens": 300, "output_tokens": 10, "total_tokens": 310}
     boundary = HumanMessage("b", additional_kwargs={"mt_context": {"kind": "boundary", "last_kept_id": "a1"}})
     kept = AIMessage("answer " * 100, id="a1", usage_metadata=usage)
-    assert counter.anchored_total([boundary, HumanMessage("q " * 100), kept], token_limit=131072)[1] == "counted"
+    assert (
+        counter.anchored_total([boundary, HumanMessage("q " * 100), kept], token_limit=131072)[1] == "counted"
+    )
     later = AIMessage("answer " * 100, id="a2", usage_metadata=usage)
-    assert counter.anchored_total([boundary, HumanMessage("q " * 100), kept, later], token_limit=131072)[1] == "reported"
-    summed = AIMessage("x", usage_metadata={"input_tokens": 90_000, "output_tokens": 1, "total_tokens": 90_001})
+    assert (
+        counter.anchored_total([boundary, HumanMessage("q " * 100), kept, later], token_limit=131072)[1]
+        == "reported"
+    )
+    summed = AIMessage(
+        "x", usage_metadata={"input_tokens": 90_000, "output_tokens": 1, "total_tokens": 90_001}
+    )
     assert counter.anchored_total([HumanMessage("q"), summed], token_limit=131072)[1] == "counted"
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
+from mt_context.context.budget import TokenBudget
 from mt_context.context.compaction import carry_out, plan_compaction
 from mt_context.context.counting import TokenCounter, default_counter
-from mt_context.context.budget import TokenBudget
 from mt_context.context.message_invariants import (
     adjust_index_to_preserve_message_groups,
     adjust_index_to_preserve_tool_pairs,
@@ -95,8 +95,25 @@ def test_one_group_above_the_maximum_stays_and_tells_by_how_much() -> None:
 
 
 def test_adjusting_an_index_follows_pairs_by_id_and_not_by_adjacency() -> None:
-    history = [HumanMessage("q"), ai("a", "b"), tool("a"), HumanMessage("steer"), tool("b"), HumanMessage("z")]
-    assert [adjust_index_to_preserve_tool_pairs(history, i) for i in range(-1, 8)] == [-1, 0, 1, 1, 1, 1, 5, 6, 7]
+    history = [
+        HumanMessage("q"),
+        ai("a", "b"),
+        tool("a"),
+        HumanMessage("steer"),
+        tool("b"),
+        HumanMessage("z"),
+    ]
+    assert [adjust_index_to_preserve_tool_pairs(history, i) for i in range(-1, 8)] == [
+        -1,
+        0,
+        1,
+        1,
+        1,
+        1,
+        5,
+        6,
+        7,
+    ]
     chunks = [HumanMessage("q"), AIMessage("x", id="m"), AIMessage("y", id="m"), HumanMessage("z")]
     assert [adjust_index_to_preserve_message_groups(chunks, i) for i in range(5)] == [0, 1, 1, 3, 4]
     marked = [HumanMessage("q"), HumanMessage("b", additional_kwargs=ours("boundary")), HumanMessage("z")]
@@ -104,20 +121,40 @@ def test_adjusting_an_index_follows_pairs_by_id_and_not_by_adjacency() -> None:
 
 
 def test_a_text_that_looks_like_a_boundary_or_a_summary_has_no_effect() -> None:
-    texts = ('<compact_boundary pre_tokens="1" post_tokens="1" reason="auto" />', "<conversation_history_summary>\nx\n</conversation_history_summary>")
+    texts = (
+        '<compact_boundary pre_tokens="1" post_tokens="1" reason="auto" />',
+        "<conversation_history_summary>\nx\n</conversation_history_summary>",
+    )
     for text in texts:
-        for message in (HumanMessage(text), ToolMessage(text, tool_call_id="c"), {"role": "user", "content": text}):
+        for message in (
+            HumanMessage(text),
+            ToolMessage(text, tool_call_id="c"),
+            {"role": "user", "content": text},
+        ):
             assert not is_compact_boundary_message(message) and not is_compact_summary_message(message)
-            assert find_last_compact_boundary([message]) is None and find_compaction_working_start([message]) == 0
+            assert (
+                find_last_compact_boundary([message]) is None
+                and find_compaction_working_start([message]) == 0
+            )
     real = HumanMessage("anything", additional_kwargs=ours("boundary"))
-    assert is_compact_boundary_message(real) and is_compact_summary_message(HumanMessage("", additional_kwargs=ours("summary")))
+    assert is_compact_boundary_message(real) and is_compact_summary_message(
+        HumanMessage("", additional_kwargs=ours("summary"))
+    )
 
 
 # --- validation and repair
 
 
 def test_a_valid_history_comes_back_as_the_same_objects() -> None:
-    history = [SystemMessage("s"), HumanMessage("q"), ai("a", "b"), tool("b"), tool("a"), AIMessage("done"), HumanMessage("more")]
+    history = [
+        SystemMessage("s"),
+        HumanMessage("q"),
+        ai("a", "b"),
+        tool("b"),
+        tool("a"),
+        AIMessage("done"),
+        HumanMessage("more"),
+    ]
     for provider in PROVIDERS:
         assert validate_messages(history, provider) == []
         repaired = repair_messages(history, provider)
@@ -125,7 +162,13 @@ def test_a_valid_history_comes_back_as_the_same_objects() -> None:
 
 
 def test_a_missing_result_says_that_the_outcome_is_unknown_and_nothing_is_mutated() -> None:
-    history = [HumanMessage("q"), ai("a", "b", "c"), tool("a"), tool("c", "clean"), HumanMessage("what happened?")]
+    history = [
+        HumanMessage("q"),
+        ai("a", "b", "c"),
+        tool("a"),
+        tool("c", "clean"),
+        HumanMessage("what happened?"),
+    ]
     before = copy.deepcopy(history)
     repaired = repair_messages(history)
     assert [m.type for m in repaired] == ["human", "ai", "tool", "tool", "tool", "human"]
@@ -136,7 +179,14 @@ def test_a_missing_result_says_that_the_outcome_is_unknown_and_nothing_is_mutate
 
 
 def test_displaced_results_return_and_users_are_kept() -> None:
-    history = [HumanMessage("q"), ai("a", "b"), tool("a"), HumanMessage("steer", id="s"), tool("b"), AIMessage("done")]
+    history = [
+        HumanMessage("q"),
+        ai("a", "b"),
+        tool("a"),
+        HumanMessage("steer", id="s"),
+        tool("b"),
+        AIMessage("done"),
+    ]
     repaired = repair_messages(history)
     assert repaired == [history[0], history[1], history[2], history[4], history[3], history[5]]
     assert pairs_hold(repaired)
@@ -144,7 +194,16 @@ def test_displaced_results_return_and_users_are_kept() -> None:
 
 def test_orphans_and_duplicates_go_and_empty_or_repeated_ids_are_replaced() -> None:
     calls = [{"name": "grep", "args": {}, "id": i, "type": "tool_call"} for i in ("", "", "x", "x")]
-    history = [HumanMessage("q"), tool("orphan"), AIMessage("", tool_calls=calls), tool("", "1"), tool("", "2"), tool("x", "3"), tool("x", "4"), tool("x", "5")]
+    history = [
+        HumanMessage("q"),
+        tool("orphan"),
+        AIMessage("", tool_calls=calls),
+        tool("", "1"),
+        tool("", "2"),
+        tool("x", "3"),
+        tool("x", "4"),
+        tool("x", "5"),
+    ]
     repaired = repair_messages(history)
     assert [m.content for m in repaired if m.type == "tool"] == ["1", "2", "3", "4"]
     new_ids = [c["id"] for c in repaired[1].tool_calls]
@@ -166,7 +225,12 @@ def test_native_blocks_and_calls_get_the_same_new_id() -> None:
 
 
 def test_calls_with_unreadable_arguments_are_answered_too() -> None:
-    broken = AIMessage("", invalid_tool_calls=[{"name": "grep", "args": "{oops", "id": "c", "error": "x", "type": "invalid_tool_call"}])
+    broken = AIMessage(
+        "",
+        invalid_tool_calls=[
+            {"name": "grep", "args": "{oops", "id": "c", "error": "x", "type": "invalid_tool_call"}
+        ],
+    )
     repaired = repair_messages([HumanMessage("q"), broken])
     assert repaired[2].tool_call_id == "c" and "not valid JSON" in repaired[2].content
 
@@ -174,9 +238,20 @@ def test_calls_with_unreadable_arguments_are_answered_too() -> None:
 def test_each_provider_s_own_rules_are_named_and_mended() -> None:
     thought = ai("a", additional_kwargs={"reasoning_content": "hm"})
     cases = [
-        ("deepseek", [HumanMessage("q"), thought, tool("a"), ai("b"), tool("b")], "missing_reasoning_content"),
+        (
+            "deepseek",
+            [HumanMessage("q"), thought, tool("a"), ai("b"), tool("b")],
+            "missing_reasoning_content",
+        ),
         ("anthropic", [AIMessage("hi"), HumanMessage("q")], "first_not_user"),
-        ("anthropic", [HumanMessage("q"), AIMessage([{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "y"}])], "unsigned_thinking"),
+        (
+            "anthropic",
+            [
+                HumanMessage("q"),
+                AIMessage([{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "y"}]),
+            ],
+            "unsigned_thinking",
+        ),
         ("anthropic", [HumanMessage("q"), AIMessage("  "), HumanMessage("r")], "blank_content"),
         ("gemini", [HumanMessage("q"), AIMessage("so"), ai("a"), tool("a")], "call_not_behind_user"),
         ("gemini", [HumanMessage("q"), SystemMessage("late")], "system_not_first"),
@@ -206,12 +281,33 @@ _block = st.sampled_from(
     ]
 )
 _content = st.one_of(st.just("some words"), st.just(""), st.lists(_block, max_size=3))
-_calls = st.lists(_id, max_size=3).map(lambda l: [{"name": "grep", "args": {"n": n}, "id": i, "type": "tool_call"} for n, i in enumerate(l)])
+_calls = st.lists(_id, max_size=3).map(
+    lambda many: [
+        {"name": "grep", "args": {"n": n}, "id": i, "type": "tool_call"} for n, i in enumerate(many)
+    ]
+)
 _message = st.one_of(
     st.builds(lambda c: HumanMessage(c), _content),
-    st.builds(lambda c, calls, id: AIMessage(c, tool_calls=calls, id=id), _content, _calls, st.sampled_from([None, "m1", "m2"])),
-    st.builds(lambda c, id, s: ToolMessage(c, tool_call_id=id, name="grep", status=s), _content, _id, st.sampled_from(["success", "error"])),
-    st.builds(lambda c: {"role": "assistant", "content": c, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]}, _content),
+    st.builds(
+        lambda c, calls, id: AIMessage(c, tool_calls=calls, id=id),
+        _content,
+        _calls,
+        st.sampled_from([None, "m1", "m2"]),
+    ),
+    st.builds(
+        lambda c, id, s: ToolMessage(c, tool_call_id=id, name="grep", status=s),
+        _content,
+        _id,
+        st.sampled_from(["success", "error"]),
+    ),
+    st.builds(
+        lambda c: {
+            "role": "assistant",
+            "content": c,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}],
+        },
+        _content,
+    ),
     st.builds(lambda c, id: {"role": "tool", "content": c, "tool_call_id": id}, _content, _id),
     st.builds(lambda: SystemMessage("rules")),
 )
@@ -225,7 +321,9 @@ def test_any_history_is_repaired_to_a_valid_one_that_repair_leaves_alone(history
         repaired = repair_messages(history, provider)
         assert validate_messages(repaired, provider) == [], provider
         again = repair_messages(repaired, provider)
-        assert len(again) == len(repaired) and all(a is b for a, b in zip(again, repaired, strict=True)), provider
+        assert len(again) == len(repaired) and all(a is b for a, b in zip(again, repaired, strict=True)), (
+            provider
+        )
     assert history == before
 
 
@@ -236,7 +334,9 @@ def test_any_split_of_any_history_parts_nothing(history: list[Any], low: int, mo
     if split is None:
         return
     repaired_whole = {id(m) for m in repair_messages(history)}
-    left_out_before = sum(id(m) not in repaired_whole for m in history[split.index :] if isinstance(m, ToolMessage))
+    left_out_before = sum(
+        id(m) not in repaired_whole for m in history[split.index :] if isinstance(m, ToolMessage)
+    )
     tail = history[split.index :]
     repaired_tail = {id(m) for m in repair_messages(tail)}
     # Nothing in the tail lost its call by the cut: what repair leaves out, it would have left out anyway.
@@ -251,7 +351,9 @@ def test_any_split_of_any_history_parts_nothing(history: list[Any], low: int, mo
 def kept_by_messages(messages: list[Any], keep: int) -> list[Any]:
     """The tail that "keep the last N messages" comes to when no group may be parted."""
     tokens = default_counter().count_each(messages)
-    split = find_safe_split(messages, min_keep_tokens=sum(tokens[-keep:]), max_keep_tokens=sum(tokens[-keep:]))
+    split = find_safe_split(
+        messages, min_keep_tokens=sum(tokens[-keep:]), max_keep_tokens=sum(tokens[-keep:])
+    )
     return messages if split is None else [*(messages[i] for i in split.pinned), *messages[split.index :]]
 
 
@@ -290,7 +392,9 @@ def test_bug_case_05_one_result_per_call_and_reused_ids_are_their_own_pairs(bugc
     assert pairs_hold(repaired)
     results = {m["id"]: m["content"] for m in repaired if m["role"] == "tool"}
     assert results["m5"] == "3 todos saved" and "m6" not in results
-    first_calls = [m for m in repaired if any(c["id"] == "functions.todowrite:0" for c in m.get("tool_calls", []))]
+    first_calls = [
+        m for m in repaired if any(c["id"] == "functions.todowrite:0" for c in m.get("tool_calls", []))
+    ]
     assert len(first_calls) == 2
     assert len(repaired) == len(messages) - 1
 
@@ -299,10 +403,14 @@ def test_bug_case_07_a_split_by_fraction_keeps_calls_and_responses_equal(bugcase
     case = bugcase("07")
     messages, fraction = case["messages"], case["params"]["keep_fraction"]
     total = default_counter().count_messages(messages)
-    split = find_safe_split(messages, min_keep_tokens=int(total * fraction * 0.5), max_keep_tokens=int(total * fraction))
+    split = find_safe_split(
+        messages, min_keep_tokens=int(total * fraction * 0.5), max_keep_tokens=int(total * fraction)
+    )
     assert split is not None
     kept = messages[split.index :]
-    assert kept[0]["role"] in ("user", "assistant") and validate_messages([*messages[:1], *kept], "gemini") == []
+    assert (
+        kept[0]["role"] in ("user", "assistant") and validate_messages([*messages[:1], *kept], "gemini") == []
+    )
 
 
 def test_a_compaction_plan_fits_any_window_and_keeps_the_request() -> None:

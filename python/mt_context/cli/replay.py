@@ -33,7 +33,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
     add_settings(parser, window=131072)
-    parser.add_argument("--format", choices=importers.FORMATS, help="read the files as this, whatever they look like")
+    parser.add_argument(
+        "--format", choices=importers.FORMATS, help="read the files as this, whatever they look like"
+    )
     parser.add_argument("--turns", action="store_true", help="print every turn")
     parser.add_argument("--json", action="store_true", help="one JSON object a line per file")
     parser.set_defaults(run=run)
@@ -41,15 +43,29 @@ def add_parser(commands: Any) -> None:
 
 def add_settings(parser: argparse.ArgumentParser, *, window: int) -> None:
     """The options that say what is assumed; `demo` has them too."""
-    parser.add_argument("--window", type=_tokens, default=window, metavar="TOKENS", help="the model's window (default %(default)s)")
+    parser.add_argument(
+        "--window",
+        type=_tokens,
+        default=window,
+        metavar="TOKENS",
+        help="the model's window (default %(default)s)",
+    )
     parser.add_argument("--reserve", type=_tokens, metavar="TOKENS", help="tokens reserved for a summary")
     parser.add_argument("--buffer", type=_tokens, metavar="TOKENS", help="safety buffer below the reserve")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--model", help="count as this model does")
-    which.add_argument("--encoding", help=f"count with this vocabulary (default o200k_base; {', '.join(encodings())})")
-    parser.add_argument("--provider", choices=PROVIDERS, help="whose rules a view must obey (default: the recording's)")
-    parser.add_argument("--gap-minutes", type=int, default=60, metavar="N", help="pause that clears old results (default 60)")
-    parser.add_argument("--keep-recent", type=int, default=5, metavar="N", help="results that stay then (default 5)")
+    which.add_argument(
+        "--encoding", help=f"count with this vocabulary (default o200k_base; {', '.join(encodings())})"
+    )
+    parser.add_argument(
+        "--provider", choices=PROVIDERS, help="whose rules a view must obey (default: the recording's)"
+    )
+    parser.add_argument(
+        "--gap-minutes", type=int, default=60, metavar="N", help="pause that clears old results (default 60)"
+    )
+    parser.add_argument(
+        "--keep-recent", type=int, default=5, metavar="N", help="results that stay then (default 5)"
+    )
 
 
 def _tokens(text: str) -> int:
@@ -131,4 +147,3 @@ def replay_file(
         report.error = f"{path}: {error}" if path not in str(error) else str(error)
     report.seconds = round(time.perf_counter() - started, 3)
     return report
-

@@ -72,7 +72,12 @@ def progress(files: int, *, visible: bool) -> Iterator[Callable[[str, int, int],
     if not visible or not console.is_terminal:
         yield lambda path, done, of: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("replay", total=1, detail="")
         seen: list[str] = []
@@ -116,7 +121,16 @@ def print_report(reports: Sequence[Report]) -> None:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("file", overflow="ellipsis", no_wrap=True, min_width=12)
         table.add_column("format", no_wrap=True)
-        for name in ("turns", "persisted", "cleared", "compacted", "largest view", "tokens sent", "without", "saved"):
+        for name in (
+            "turns",
+            "persisted",
+            "cleared",
+            "compacted",
+            "largest view",
+            "tokens sent",
+            "without",
+            "saved",
+        ):
             table.add_column(name, justify="right", no_wrap=True)
         for r in good:
             table.add_row(
@@ -142,7 +156,9 @@ def _print_summary(console: Console, reports: Sequence[Report], good: Sequence[R
             f"(auto compact at {first.threshold or 0:,}): {_short(sent)} tokens sent instead of {_short(without)} "
             f"({_saved(sent, without)} saved)."
         )
-        over, invalid, lost = (sum(getattr(r, k) for r in good) for k in ("over_window", "invalid_views", "lost_requests"))
+        over, invalid, lost = (
+            sum(getattr(r, k) for r in good) for k in ("over_window", "invalid_views", "lost_requests")
+        )
         style = "red" if over + invalid + lost else "green"
         console.print(
             f"Views over the window: {over}. Views a provider would refuse: {invalid}. Views without the user's request: {lost}.",
@@ -150,9 +166,13 @@ def _print_summary(console: Console, reports: Sequence[Report], good: Sequence[R
         )
     damaged = sum(r.damaged_lines for r in good)
     if damaged:
-        console.print(f"{damaged} damaged line{'s' if damaged != 1 else ''} in the files, read around.", style="yellow")
+        console.print(
+            f"{damaged} damaged line{'s' if damaged != 1 else ''} in the files, read around.", style="yellow"
+        )
     if len(good) < len(reports):
-        console.print(f"{len(reports) - len(good)} of {len(reports)} files could not be replayed.", style="red")
+        console.print(
+            f"{len(reports) - len(good)} of {len(reports)} files could not be replayed.", style="red"
+        )
 
 
 def _short(tokens: int) -> str:

@@ -181,7 +181,9 @@ class _Simulation:
         """Builds the view, checks it, and counts it."""
         s, turn, outcome = self.settings, self.turn, self.outcome
         view = repair_messages(self.state, s.provider, counter=s.counter)
-        turn.repaired = len(view) != len(self.state) or any(a is not b for a, b in zip(view, self.state, strict=False))
+        turn.repaired = len(view) != len(self.state) or any(
+            a is not b for a, b in zip(view, self.state, strict=False)
+        )
         turn.view_tokens = self.count(view)
         turn.history_tokens = self.history_tokens
         turn.request = _first_line(self.request)
@@ -223,5 +225,7 @@ def _holds_request(view: list[Any], request: Any) -> bool:
 def _first_line(message: Any) -> str:
     content = message.get("content") if message else ""
     if isinstance(content, list):
-        content = next((b.get("text", "") for b in content if isinstance(b, dict) and b.get("type") == "text"), "")
+        content = next(
+            (b.get("text", "") for b in content if isinstance(b, dict) and b.get("type") == "text"), ""
+        )
     return next((line.strip() for line in str(content or "").splitlines() if line.strip()), "")[:80]

@@ -172,7 +172,9 @@ def _reduce_arguments(message: Any, max_tokens: int, counter: TokenCounter) -> A
     content = editing.field(message, "content")
     limit = max_tokens * 3 // max(len(calls), 1)
     for _ in range(6):
-        new_calls = [_call_with_arguments(call, _clip_strings(editing.call_arguments(call), limit)) for call in calls]
+        new_calls = [
+            _call_with_arguments(call, _clip_strings(editing.call_arguments(call), limit)) for call in calls
+        ]
         new = editing.with_metadata(editing.copy_with(message, tool_calls=new_calls), reduced=True)
         if isinstance(content, list):
             blocks = [

@@ -21,6 +21,7 @@ __all__ = [
     "make_tool_result",
     "make_user",
     "metadata",
+    "metadata_change",
     "role_of",
     "tool_calls",
     "with_metadata",
@@ -67,13 +68,18 @@ def copy_with(message: Any, **changes: Any) -> Any:
     return new
 
 
-def with_metadata(message: Any, **facts: Any) -> Any:
-    """A copy of a message that carries more facts of ours."""
+def metadata_change(message: Any, **facts: Any) -> dict[str, Any]:
+    """The change for `copy_with` that adds facts of ours to a message."""
     ours = {**metadata(message), **facts}
     if isinstance(message, dict):
-        return copy_with(message, **{METADATA_KEY: ours})
-    extra = dict(getattr(message, "additional_kwargs", None) or {})
-    return copy_with(message, additional_kwargs={**extra, METADATA_KEY: ours})
+        return {METADATA_KEY: ours}
+    extra = getattr(message, "additional_kwargs", None) or {}
+    return {"additional_kwargs": {**extra, METADATA_KEY: ours}}
+
+
+def with_metadata(message: Any, **facts: Any) -> Any:
+    """A copy of a message that carries more facts of ours."""
+    return copy_with(message, **metadata_change(message, **facts))
 
 
 def tool_calls(message: Any) -> list[Any]:
@@ -84,7 +90,11 @@ def tool_calls(message: Any) -> list[Any]:
         return calls
     content = field(message, "content")
     kinds = ("tool_use", "tool_call", "function_call")
-    return [b for b in content if isinstance(b, dict) and b.get("type") in kinds] if isinstance(content, list) else []
+    return (
+        [b for b in content if isinstance(b, dict) and b.get("type") in kinds]
+        if isinstance(content, list)
+        else []
+    )
 
 
 def call_arguments(call: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,11 @@ class Violation(NamedTuple):
 
 
 def find_safe_split(
-    messages: Sequence[Any], *, min_keep_tokens: int, max_keep_tokens: int, counter: TokenCounter | None = None
+    messages: Sequence[Any],
+    *,
+    min_keep_tokens: int,
+    max_keep_tokens: int,
+    counter: TokenCounter | None = None,
 ) -> Split | None:
     """Finds where to cut: on a group's edge, behind the last boundary, keeping about `min` to `max` tokens (plan M5).
 
@@ -80,7 +84,11 @@ def find_safe_split(
 
 
 def find_safe_split_index(
-    messages: Sequence[Any], *, min_keep_tokens: int, max_keep_tokens: int, counter: TokenCounter | None = None
+    messages: Sequence[Any],
+    *,
+    min_keep_tokens: int,
+    max_keep_tokens: int,
+    counter: TokenCounter | None = None,
 ) -> int | None:
     """The index of `find_safe_split`. A caller that cuts there also keeps the last user message (`Split.pinned`)."""
     split = find_safe_split(

@@ -34,6 +34,7 @@ COMPACTABLE_TOOL_NAMES = frozenset({"read_file", "grep", "glob", "ls", "edit_fil
 MICROCOMPACT_TOOL_WHITELIST = COMPACTABLE_TOOL_NAMES
 MICROCOMPACT_GAP_THRESHOLD_MINUTES = int(LIMITS["MICROCOMPACT_GAP_MINUTES"])
 MICROCOMPACT_KEEP_RECENT = int(LIMITS["MICROCOMPACT_KEEP_RECENT"])
+OVERHEAD_TOKENS = int(LIMITS["MESSAGE_OVERHEAD_TOKENS"])
 #: What stands for a cleared result; a second line names its artifact where there is one.
 MICROCOMPACT_PLACEHOLDER: str = _core.cleared_text(None)
 
@@ -128,20 +129,17 @@ def _clear(messages: Sequence[Any], indexes: Sequence[int], counter: TokenCounte
     before = counter.count_each(view)
     spoken_last = next((m for m in reversed(view) if editing.role_of(m) == "assistant"), None)
     after_id = editing.field(spoken_last, "id") if spoken_last is not None else None
-    for i in clear:
-        view[i] = cleared_message(view[i])
-    after = counter.count_each(view)
     saved = 0
     for i in clear:
-        saved += max(before[i] - after[i], 0)
-        view[i] = editing.with_metadata(
-            view[i], saved_tokens=max(before[i] - after[i], 0), cleared_after_id=after_id
+        message = view[i]
+        artifact = editing.metadata(message).get("artifact")
+        text = _core.cleared_text(artifact if isinstance(artifact, str) else None)
+        left = OVERHEAD_TOKENS + sum(
+            counter.count(part or "")
+            for part in (text, editing.field(message, "name"), editing.field(message, "tool_call_id"))
         )
+        won = max(before[i] - left, 0)
+        saved += won
+        facts = {"kind": "cleared", "saved_tokens": won, "cleared_after_id": after_id}
+        view[i] = editing.copy_with(message, content=text, **editing.metadata_change(message, **facts))
     return MicrocompactResult(True, len(clear), view, tuple(clear), saved)
-
-
-def cleared_message(message: Any) -> Any:
-    """A copy of a tool result with the placeholder for its text; everything else stays."""
-    artifact = editing.metadata(message).get("artifact")
-    text = _core.cleared_text(artifact if isinstance(artifact, str) else None)
-    return editing.with_metadata(editing.copy_with(message, content=text), kind="cleared")

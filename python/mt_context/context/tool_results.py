@@ -87,8 +87,12 @@ def map_tool_result_for_llm(
     path, truncated = meta.get("path"), bool(meta.get("truncated"))
     note = None
     if truncated:
-        note = f"The artifact holds the first {int(meta.get('size_bytes') or 0):,} bytes; the rest was not kept."
-    frame = _core.persisted_output_text(tool_name, "", path=path, original_chars=len(content), truncated=truncated)
+        note = (
+            f"The artifact holds the first {int(meta.get('size_bytes') or 0):,} bytes; the rest was not kept."
+        )
+    frame = _core.persisted_output_text(
+        tool_name, "", path=path, original_chars=len(content), truncated=truncated
+    )
     preview = _core.preview_text(
         tool_name,
         content,
@@ -108,7 +112,11 @@ def result_chars(message: Any) -> int:
     content = editing.field(message, "content")
     if isinstance(content, str):
         return len(content)
-    return sum(len(text) for text in map(_text_of, content or ()) if text) if isinstance(content, (list, tuple)) else 0
+    return (
+        sum(len(text) for text in map(_text_of, content or ()) if text)
+        if isinstance(content, (list, tuple))
+        else 0
+    )
 
 
 def budget_message(message: Any, policy: ToolResultPolicy, *, persist: Persist | None = None) -> Any:
@@ -134,7 +142,9 @@ def enforce_aggregate(
     for batch in _batches(view):
         if sum(result_chars(view[i]) for i in batch) <= policy.limits.aggregate_chars:
             continue
-        rows = [(editing.field(view[i], "name") or "", result_chars(view[i]), _is_settled(view[i])) for i in batch]
+        rows = [
+            (editing.field(view[i], "name") or "", result_chars(view[i]), _is_settled(view[i])) for i in batch
+        ]
         for chosen in policy.limits.plan_aggregate(rows):
             view[batch[chosen]] = _as_preview(view[batch[chosen]], policy, persist, "aggregate-limit")
             changed += 1

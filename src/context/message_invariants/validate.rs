@@ -198,8 +198,9 @@ pub fn validate_messages(messages: &[Message], provider: Provider) -> Vec<Violat
     if !messages.iter().any(|m| m.role != Role::System) {
         report(messages.len(), Rule::EmptyRequest);
     }
+    let thinking_mode = provider == Provider::DeepSeek && messages.iter().any(|m| m.has_reasoning);
     for (i, m) in messages.iter().enumerate() {
-        content_rules(messages, i, m, provider, &mut report);
+        content_rules(i, m, provider, thinking_mode, &mut report);
         call_rules(&pairs, messages, i, m, provider, &mut report);
     }
     unique_ids(messages, provider, &mut report);
@@ -213,10 +214,10 @@ pub fn validate_messages(messages: &[Message], provider: Provider) -> Vec<Violat
 }
 
 fn content_rules(
-    messages: &[Message],
     i: usize,
     m: &Message,
     provider: Provider,
+    thinking_mode: bool,
     report: &mut impl FnMut(usize, Rule),
 ) {
     if m.role == Role::Other {
@@ -233,12 +234,7 @@ fn content_rules(
     if provider.refuses_blank() && is_blank(m) {
         report(i, Rule::BlankContent);
     }
-    if provider == Provider::DeepSeek
-        && m.role == Role::Assistant
-        && !m.tool_calls.is_empty()
-        && !m.has_reasoning
-        && messages.iter().any(|m| m.has_reasoning)
-    {
+    if thinking_mode && m.role == Role::Assistant && !m.tool_calls.is_empty() && !m.has_reasoning {
         report(i, Rule::MissingReasoning);
     }
 }
