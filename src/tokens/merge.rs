@@ -7,7 +7,6 @@
 //! I2: steps grow as n log n at most (test: doubling a piece at most doubles the steps, plus a log).
 #![expect(
     clippy::indexing_slicing,
-    clippy::needless_range_loop,
     reason = "hot: fixed arrays, with indexes bounded by the number of parts"
 )]
 
