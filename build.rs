@@ -116,7 +116,7 @@ fn write_vocabulary(out: &Path, name: &str, tokens: &Tokens, from: usize) {
         for (plane, byte) in planes.iter_mut().zip(rank.to_le_bytes()) {
             plane.push(byte);
         }
-        assert!(rank < 1 << 24);
+        assert!(rank < 1 << 24, "short merges and the planes rely on it");
         rest.extend_from_slice(&token[common..]);
         before = token;
     }

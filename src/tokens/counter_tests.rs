@@ -109,3 +109,34 @@ fn a_long_text_is_cut_only_where_no_piece_crosses() {
     assert_eq!(parallel::safe_cut(b"a\n/b\n\n c", 0), None);
     assert_eq!(parallel::safe_cut(b"a\nb", 2), Some(2));
 }
+
+#[cfg(feature = "reference")]
+#[test]
+fn the_reference_engine_counts_the_same_and_its_panic_does_not_get_out() {
+    let reference = TokenCounter::for_encoding("reference:o200k_base").unwrap();
+    assert!(reference.is_exact());
+    assert_eq!(
+        reference.count("Hello, wörld! 你好"),
+        TokenCounter::for_encoding("o200k_base")
+            .unwrap()
+            .count("Hello, wörld! 你好")
+    );
+    let spaces = " ".repeat(1_000_000);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let engine = reference::Engine::by_name("o200k_base")
+        .unwrap()
+        .count(&spaces);
+    std::panic::set_hook(hook);
+    assert!(engine.is_err());
+    assert!(TokenCounter::for_encoding("reference:qwen2").is_err());
+}
+
+#[cfg(not(feature = "reference"))]
+#[test]
+fn the_reference_engine_is_refused_where_it_is_not_built() {
+    let error = TokenCounter::for_encoding("reference:o200k_base")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("cargo feature `reference`"), "{error}");
+}

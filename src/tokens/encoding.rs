@@ -6,6 +6,11 @@
 //! I1: a count never depends on what was counted before (the piece cache compares whole keys).
 //! I2: counts equal those of tiktoken-rs and of the crate `tiktoken` (tests: `tokens_oracle.rs`).
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "hot: indexes are masked with the length of their array, a power of two"
+)]
+
 use super::merge::{self, PADDING, SHORT, Scratch};
 use super::split::{Cl100k, DeepSeek, Gpt2, Kimi, O200k, Split};
 use super::vocab::{NONE, Vocab, word};
@@ -186,41 +191,92 @@ thread_local! {
         RefCell::new(State { cache: vec![0; SLOTS].into_boxed_slice(), scratch: Scratch::default() });
 }
 
+/// Pieces looked up together. A lookup in a table that no cache holds takes a hundred times longer than cutting a piece off,
+/// and the processor waits for many at once if none depends on another.
+const BATCH: usize = 64;
+
+/// Pieces whose lookup is under way: key without count, and where the piece lies.
+struct Batch {
+    key: [u128; BATCH],
+    place: [(usize, usize); BATCH],
+    filled: usize,
+}
+
+#[inline(always)]
+const fn slot_of(key: u128) -> usize {
+    (((key as u64) ^ (key >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 50) as usize
+}
+
 fn count<S: Split>(encoding: Encoding, vocab: &Vocab, text: &[u8], state: &mut State) -> u64 {
     let tag = (encoding as u128) << 116;
+    let mut batch = Batch {
+        key: [0; BATCH],
+        place: [(0, 0); BATCH],
+        filled: 0,
+    };
     let mut total = 0;
     let mut at = 0;
     while at < text.len() {
         let end = S::next(text, at).max(at + 1).min(text.len());
         let len = end - at;
-        total += u64::from(match len {
-            1 => 1,
-            2..=CACHED => {
-                let bytes = match text
-                    .get(at..at + 16)
-                    .and_then(|s| <[u8; 16]>::try_from(s).ok())
-                {
-                    Some(sixteen) => u128::from_le_bytes(sixteen),
-                    None => u128::from(word(text, at)) | u128::from(word(text, at + 8)) << 64,
-                };
-                let key = bytes & (u128::MAX >> (128 - 8 * len)) | tag | (len as u128) << 112;
-                let hash = (key as u64 ^ (key >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                match state.cache.get_mut((hash >> 50) as usize) {
-                    Some(slot) if *slot << 8 == key << 8 => (*slot >> 120) as u32,
-                    slot => {
-                        let tokens = piece(vocab, text, at, end, &mut state.scratch);
-                        if let Some(slot) = slot {
-                            *slot = key | u128::from(tokens) << 120;
-                        }
-                        tokens
-                    }
-                }
+        if len == 1 {
+            total += 1;
+        } else if len <= CACHED {
+            let bytes = match text
+                .get(at..at + 16)
+                .and_then(|s| <[u8; 16]>::try_from(s).ok())
+            {
+                Some(sixteen) => u128::from_le_bytes(sixteen),
+                None => u128::from(word(text, at)) | u128::from(word(text, at + 8)) << 64,
+            };
+            let key = bytes & (u128::MAX >> (128 - 8 * len)) | tag | (len as u128) << 112;
+            batch.key[batch.filled & (BATCH - 1)] = key;
+            batch.place[batch.filled & (BATCH - 1)] = (at, end);
+            batch.filled += 1;
+            if batch.filled == BATCH {
+                total += batch.count(vocab, text, state);
             }
-            _ => piece(vocab, text, at, end, &mut state.scratch),
-        });
+        } else {
+            total += u64::from(piece(vocab, text, at, end, &mut state.scratch));
+        }
         at = end;
     }
-    total
+    total + batch.count(vocab, text, state)
+}
+
+impl Batch {
+    /// The tokens of all pieces of the batch, which is empty afterwards.
+    fn count(&mut self, vocab: &Vocab, text: &[u8], state: &mut State) -> u64 {
+        let mut total = 0;
+        let mut missed = [0_u8; BATCH];
+        let mut misses = 0;
+        for (i, key) in self.key.iter().enumerate().take(self.filled) {
+            let slot = state.cache[slot_of(*key) & (SLOTS - 1)];
+            let hit = slot << 8 == key << 8;
+            total += if hit { (slot >> 120) as u64 } else { 0 };
+            missed[misses & (BATCH - 1)] = i as u8;
+            misses += usize::from(!hit);
+        }
+        // Only to have the slots of the vocabulary in the cache when the next loop asks for them one by one.
+        let mut seen = 0;
+        for &i in &missed[..misses.min(BATCH)] {
+            let key = self.key[i as usize & (BATCH - 1)];
+            let len = (key >> 112) as usize & 15;
+            let bytes = key & (u128::MAX >> (128 - 8 * len));
+            seen ^= vocab.peek(bytes as u64, (bytes >> 64) as u64, len);
+        }
+        std::hint::black_box(seen);
+        for &i in &missed[..misses.min(BATCH)] {
+            let i = i as usize & (BATCH - 1);
+            let (at, end) = self.place[i];
+            let tokens = piece(vocab, text, at, end, &mut state.scratch);
+            state.cache[slot_of(self.key[i]) & (SLOTS - 1)] =
+                self.key[i] | u128::from(tokens) << 120;
+            total += u64::from(tokens);
+        }
+        self.filled = 0;
+        total
+    }
 }
 
 /// The tokens of `text[at..end]`, at least two bytes.

@@ -7,7 +7,6 @@
 //! I2: steps grow as n log n at most (test: doubling a piece at most doubles the steps, plus a log).
 #![expect(
     clippy::indexing_slicing,
-    clippy::needless_range_loop,
     reason = "hot: fixed arrays, with indexes bounded by the number of parts"
 )]
 
@@ -18,42 +17,61 @@ pub const PADDING: usize = 16;
 /// Pieces up to this many bytes are merged on the stack.
 pub const SHORT: usize = 64;
 
+/// Lanes of the search for the lowest key.
+const LANES: usize = 8;
+/// The key of a part that cannot be merged with its neighbour. Others are rank * [`SHORT`] + where the part begins, so
+/// that the lowest key is the leftmost pair of lowest rank.
+const NO_KEY: i32 = i32::MAX;
+
 /// The number of tokens of the first `len` bytes of `buffer`, `2 <= len <= SHORT`.
 pub fn short(vocab: &Vocab, buffer: &[u8; SHORT + PADDING], len: usize) -> u32 {
+    const MASK: usize = SHORT - 1;
     let len = len.min(SHORT);
-    let mut start = [0_u8; SHORT + 2];
-    let mut rank = [NONE; SHORT + 2];
-    for i in 0..=len {
-        start[i] = i as u8;
+    let mut key = [NO_KEY; SHORT];
+    // Where the next part begins, and where the one before does; parts don't move.
+    let mut next = [0_u8; SHORT];
+    let mut before = [0_u8; SHORT];
+    for i in 0..len {
+        next[i] = i as u8 + 1;
+        before[i] = i.saturating_sub(1) as u8;
     }
-    for i in 0..len - 1 {
-        rank[i] = vocab.pair(buffer, i);
+    let key_of = |rank: u32, at: usize| {
+        if rank == NONE {
+            NO_KEY
+        } else {
+            (rank as i32) << SHORT.ilog2() | at as i32
+        }
+    };
+    for (i, key) in key.iter_mut().enumerate().take(len - 1) {
+        *key = key_of(vocab.pair(buffer, i), i);
     }
-    let mut parts = len;
+    let lanes = len.div_ceil(LANES);
+    let mut parts = len as u32;
     loop {
-        let mut best = NONE;
-        let mut at = 0;
-        for (i, &r) in rank[..parts].iter().enumerate() {
-            if r < best {
-                best = r;
-                at = i;
+        let mut lowest = [NO_KEY; LANES];
+        for eight in &key.as_chunks::<LANES>().0[..lanes] {
+            for (lowest, key) in lowest.iter_mut().zip(eight) {
+                *lowest = (*lowest).min(*key);
             }
         }
-        if best == NONE {
-            return parts as u32;
+        let lowest = lowest.into_iter().fold(NO_KEY, i32::min);
+        if lowest == NO_KEY {
+            return parts;
         }
-        start.copy_within(at + 2..parts + 1, at + 1);
-        rank.copy_within(at + 2..parts + 1, at + 1);
+        let at = lowest as usize & MASK;
+        let middle = next[at] as usize & MASK;
+        let end = next[middle] as usize;
+        key[middle] = NO_KEY;
+        next[at] = end as u8;
         parts -= 1;
-        let lookup = |i: usize| {
-            if i + 2 > parts {
-                return NONE;
-            }
-            vocab.rank(buffer, start[i] as usize, start[i + 2] as usize)
-        };
-        rank[at] = lookup(at);
+        key[at] = NO_KEY;
+        if end < len {
+            before[end] = at as u8;
+            key[at] = key_of(vocab.rank(buffer, at, next[end] as usize), at);
+        }
         if at > 0 {
-            rank[at - 1] = lookup(at - 1);
+            let left = before[at] as usize & MASK;
+            key[left] = key_of(vocab.rank(buffer, left, end), left);
         }
     }
 }
@@ -98,10 +116,10 @@ pub fn long(vocab: &Vocab, piece: &[u8], scratch: &mut Scratch) -> u32 {
     queue.clear();
     ranks.clear();
     ranks.resize(len, NONE);
-    for i in 0..len.saturating_sub(1) {
-        ranks[i] = vocab.pair(buffer, i);
-        if ranks[i] != NONE {
-            queue.push(ranks[i], i as u32);
+    for (i, rank) in ranks.iter_mut().enumerate().take(len.saturating_sub(1)) {
+        *rank = vocab.pair(buffer, i);
+        if *rank != NONE {
+            queue.push(*rank, i as u32);
         }
     }
     let mut parts = len as u32;

@@ -47,6 +47,9 @@ pub struct Vocab {
     /// The bytes of the long tokens.
     arena: Vec<u8>,
     longest: usize,
+    /// A set of the hashes of the tokens of 3 to 16 bytes: most pairs that a merge asks for are no token, and this answers
+    /// from a core's own cache.
+    filter: Box<[u64]>,
     wide: Wide,
     /// Whether merging reaches every token with a character of three bytes, so that a part of a piece which is such a
     /// token has one token.
@@ -62,6 +65,8 @@ struct Wide {
     partial: Box<[u64]>,
 }
 
+/// Bits in [`Vocab::filter`]: about one in six is set.
+const FILTER_BITS: u32 = 20;
 /// Bits in [`Wide::neighbours`]; few enough to stay in a core's cache, enough that most bits are zero.
 const NEIGHBOUR_BITS: u32 = 19;
 
@@ -160,6 +165,7 @@ impl Vocab {
             long: vec![Long::default(); slots(counts[2])].into_boxed_slice(),
             arena: Vec::new(),
             longest,
+            filter: vec![0; 1 << (FILTER_BITS - 6)].into_boxed_slice(),
             wide_tokens_are_reached: parts.iter().all(|part| part.wide_tokens_are_reached),
             wide: Wide {
                 neighbours: vec![0; 1 << (NEIGHBOUR_BITS - 6)].into_boxed_slice(),
@@ -184,7 +190,10 @@ impl Vocab {
             3..=8 => {
                 let key = word(token, 0);
                 let mask = self.short.len() - 1;
-                let mut at = mix(key, len) as usize & mask;
+                let hash = mix(key, len);
+                self.filter[(hash >> (70 - FILTER_BITS)) as usize] |=
+                    1 << (hash >> (64 - FILTER_BITS) & 63);
+                let mut at = hash as usize & mask;
                 while self.short[at].len != 0 {
                     at = (at + 1) & mask;
                 }
@@ -197,7 +206,10 @@ impl Vocab {
             9..=16 => {
                 let (low, high) = (word(token, 0), word(token, 8));
                 let mask = self.middle.len() - 1;
-                let mut at = mix2(low, high, len) as usize & mask;
+                let hash = mix2(low, high, len);
+                self.filter[(hash >> (70 - FILTER_BITS)) as usize] |=
+                    1 << (hash >> (64 - FILTER_BITS) & 63);
+                let mut at = hash as usize & mask;
                 while self.middle[at].len != 0 {
                     at = (at + 1) & mask;
                 }
@@ -242,6 +254,25 @@ impl Vocab {
         self.pairs[(usize::from(buffer[at]) << 8 | usize::from(buffer[at + 1])) & 0xFFFF]
     }
 
+    /// Whether no token of 3 to 16 bytes has this hash.
+    #[inline(always)]
+    fn filtered(&self, hash: u64) -> bool {
+        self.filter[(hash >> (70 - FILTER_BITS)) as usize & ((1 << (FILTER_BITS - 6)) - 1)]
+            >> (hash >> (64 - FILTER_BITS) & 63)
+            & 1
+            == 0
+    }
+
+    /// Reads the slot where [`Self::rank`] of these bytes begins to look.
+    #[inline(always)]
+    pub fn peek(&self, low: u64, high: u64, len: usize) -> u64 {
+        match len {
+            0..=2 => 0,
+            3..=8 => self.short[mix(low, len) as usize & (self.short.len() - 1)].key,
+            _ => self.middle[mix2(low, high, len) as usize & (self.middle.len() - 1)].low,
+        }
+    }
+
     /// The rank of `buffer[start..end]`, at least two bytes; fastest if sixteen more bytes follow.
     #[inline(always)]
     pub fn rank(&self, buffer: &[u8], start: usize, end: usize) -> u32 {
@@ -251,7 +282,11 @@ impl Vocab {
             3..=8 => {
                 let key = low_bytes(word(buffer, start), len);
                 let mask = self.short.len() - 1;
-                let mut at = mix(key, len) as usize & mask;
+                let hash = mix(key, len);
+                if self.filtered(hash) {
+                    return NONE;
+                }
+                let mut at = hash as usize & mask;
                 loop {
                     let slot = &self.short[at];
                     if slot.key == key && slot.len == len as u32 {
@@ -269,7 +304,11 @@ impl Vocab {
                     low_bytes(word(buffer, start + 8), len - 8),
                 );
                 let mask = self.middle.len() - 1;
-                let mut at = mix2(low, high, len) as usize & mask;
+                let hash = mix2(low, high, len);
+                if self.filtered(hash) {
+                    return NONE;
+                }
+                let mut at = hash as usize & mask;
                 loop {
                     let slot = &self.middle[at];
                     if slot.low == low && slot.high == high && slot.len == len as u32 {
