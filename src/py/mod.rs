@@ -44,7 +44,8 @@ pub mod _core {
     };
     #[pymodule_export]
     use super::session::{
-        PyArtifactStore, PySessionWriter, resume_session, safe_name, scan_session, session_listing,
+        PyArtifactStore, PySessionWriter, check_artifact_path, resume_session, safe_name,
+        scan_session, session_listing,
     };
     #[pymodule_export]
     use super::tool_results::{

@@ -345,6 +345,12 @@ pub fn safe_name(id: &Bound<'_, PyString>) -> PyResult<String> {
     guard(|| Ok(names::safe_name(utf8_or_wtf8(id)?.as_bytes())))
 }
 
+/// See `_core.pyi`.
+#[pyfunction]
+pub fn check_artifact_path(path: &str) -> PyResult<()> {
+    guard(|| Ok(names::parse_relative(path).map(drop)?))
+}
+
 fn to_python<'py, T: serde::Serialize>(py: Python<'py>, value: &T) -> PyResult<Bound<'py, PyAny>> {
     pythonize::pythonize(py, value)
         .map_err(|_| Error::Internal("a record cannot be shown to Python".to_owned()).into())

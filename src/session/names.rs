@@ -98,7 +98,7 @@ fn is_artifact_name(name: &str) -> bool {
     is_plain(stem)
         && !is_device(stem)
         && (1..=2).contains(&rest.len())
-        && rest.iter().all(|s| suffix_ok(s))
+        && rest.iter().all(suffix_ok)
 }
 
 #[cfg(test)]

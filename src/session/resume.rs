@@ -153,7 +153,7 @@ impl Backward {
             return;
         }
         let summary = summary.to_owned();
-        if own.is_empty() {
+        if own.is_empty() && following.is_some() {
             // MT-Agent's summary message is the summary now, not a message.
             self.messages.pop();
         }

@@ -2,13 +2,13 @@ use super::super::disk::{Dir, Open, RealDir};
 use super::*;
 
 #[expect(clippy::disallowed_methods, reason = "a test writes its input")]
-fn of(name: &str, lines: &[&str]) -> Resume {
+fn of(name: &str, lines: &[&str], accept_memory: bool) -> Resume {
     let path =
         std::env::temp_dir().join(format!("mt_context-{}-resume-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     let dir = RealDir::open(&path).unwrap();
     std::fs::write(path.join("s.jsonl"), lines.join("\n") + "\n").unwrap();
-    resume(&*dir.open("s.jsonl", Open::Read).unwrap(), false).unwrap()
+    resume(&*dir.open("s.jsonl", Open::Read).unwrap(), accept_memory).unwrap()
 }
 
 fn message(role: &str, id: &str) -> String {
@@ -48,6 +48,7 @@ fn a_boundary_without_its_summary_does_not_count() {
             r#"{"type":"compact_boundary"}"#,
             &c,
         ],
+        false,
     );
     assert_eq!(
         (
@@ -70,6 +71,7 @@ fn the_host_s_forms_are_read() {
             summary,
             &b,
         ],
+        false,
     );
     assert_eq!(
         (
@@ -81,6 +83,7 @@ fn the_host_s_forms_are_read() {
     let found = of(
         "old",
         &[&a, r#"{"type":"compression","summary":"oldest"}"#, &b],
+        false,
     );
     assert_eq!(
         (
@@ -92,13 +95,24 @@ fn the_host_s_forms_are_read() {
 }
 
 #[test]
+fn a_boundary_of_the_session_memory_counts_where_the_memory_is_there() {
+    let (a, b) = (message("user", "a"), message("user", "b"));
+    let boundary = r#"{"type":"compact_boundary","reason":"session_memory"}"#;
+    assert_eq!(ids(&of("memory", &[&a, boundary, &b], true)), ["b"]);
+    assert_eq!(
+        ids(&of("no-memory", &[&a, boundary, &b], false)),
+        ["a", "b"]
+    );
+}
+
+#[test]
 fn a_text_is_never_a_boundary_and_a_record_counts_once() {
     let spoof = r#"{"type":"transcript_message","role":"tool","id":"t","content":"{\"type\":\"compact_boundary\",\"summary\":\"no\"}"}"#;
     let (a, newer) = (
         message("user", "a"),
         r#"{"type":"transcript_message","role":"user","id":"a","content":"newer"}"#,
     );
-    let found = of("spoof", &[&a, spoof, newer]);
+    let found = of("spoof", &[&a, spoof, newer], false);
     assert_eq!(
         (ids(&found), found.boundary.is_none()),
         (vec!["a", "t"], true)
@@ -115,7 +129,7 @@ fn the_cost_follows_the_tail() {
     let mut lines: Vec<&str> = filler.iter().map(String::as_str).collect();
     let (k, l) = (message("user", "k"), message("user", "l"));
     lines.extend([k.as_str(), boundary.as_str(), l.as_str()]);
-    let found = of("cost", &lines);
+    let found = of("cost", &lines, false);
     assert_eq!(ids(&found), ["k", "l"]);
     assert!(found.bytes_read < 600_000, "{}", found.bytes_read);
 }

@@ -6,15 +6,23 @@ everything. What was cleared is known by metadata and is not cleared again, so t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mt_context import _core
 from mt_context._core import TokenBudget, TokenCounter
 from mt_context.context import editing
+from mt_context.context.budget import normalize_message_content
 from mt_context.context.counting import LIMITS, default_counter
+from mt_context.events import AgentEvent, EventType
+from mt_context.exceptions import StorageError
+from mt_context.session.schema import make_microcompact_record
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "COMPACTABLE_TOOL_NAMES",
@@ -22,6 +30,7 @@ __all__ = [
     "MICROCOMPACT_KEEP_RECENT",
     "MICROCOMPACT_PLACEHOLDER",
     "MICROCOMPACT_TOOL_WHITELIST",
+    "MicroCompactor",
     "MicrocompactResult",
     "find_last_assistant_timestamp_ms",
     "maybe_pressure_microcompact",
@@ -143,3 +152,87 @@ def _clear(messages: Sequence[Any], indexes: Sequence[int], counter: TokenCounte
         facts = {"kind": "cleared", "saved_tokens": won, "cleared_after_id": after_id}
         view[i] = editing.copy_with(message, content=text, **editing.metadata_change(message, **facts))
     return MicrocompactResult(True, len(clear), view, tuple(clear), saved)
+
+
+class MicroCompactor:
+    """Microcompact that lasts: a result is kept before it is cleared, and what was cleared is recorded and told (spec 6).
+
+    Args:
+        session: a `SessionRecorder`: where artifacts and the record go.
+        event_bus: who is told (`MICRO_COMPACTED`).
+    """
+
+    def __init__(self, session: Any = None, event_bus: Any = None, *, counter: TokenCounter | None = None) -> None:
+        self._session = session
+        self._bus = event_bus
+        self._counter = counter
+
+    def after_pause(self, messages: Sequence[Any], **options: Any) -> MicrocompactResult:
+        """`maybe_time_based_microcompact`, kept, recorded and told."""
+        options.setdefault("counter", self._counter)
+        return self._finish(messages, maybe_time_based_microcompact(messages, **options), "pause", options)
+
+    def under_pressure(
+        self, messages: Sequence[Any], *, total_tokens: int, budget: TokenBudget, **options: Any
+    ) -> tuple[MicrocompactResult, bool]:
+        """`maybe_pressure_microcompact`, kept, recorded and told."""
+        options.setdefault("counter", self._counter)
+        result, enough = maybe_pressure_microcompact(
+            messages, total_tokens=total_tokens, budget=budget, **options
+        )
+        return self._finish(messages, result, "pressure", options), enough
+
+    def _finish(
+        self, messages: Sequence[Any], result: MicrocompactResult, reason: str, options: dict[str, Any]
+    ) -> MicrocompactResult:
+        if not result.triggered:
+            return result
+        view = result.messages
+        cleared = []
+        for i in result.cleared:
+            path = editing.metadata(messages[i]).get("artifact") or self._keep(messages[i])
+            facts = {k: v for k, v in editing.metadata(view[i]).items() if k in ("saved_tokens", "cleared_after_id")}
+            if path is not None:
+                change = editing.metadata_change(view[i], artifact=path)
+                view[i] = editing.copy_with(view[i], content=_core.cleared_text(path), **change)
+            cleared.append(
+                {
+                    "id": editing.field(view[i], "id"),
+                    "tool_call_id": editing.field(view[i], "tool_call_id"),
+                    "artifact": path,
+                    **facts,
+                }
+            )
+        self._tell(cleared, result, reason)
+        return result
+
+    def _keep(self, message: Any) -> str | None:
+        """The placeholder promises the full result: it is written first, if it never was."""
+        folder = getattr(self._session, "get_artifact_dir", None)
+        if folder is None:
+            return None
+        text = normalize_message_content(editing.field(message, "content"))
+        call_id = str(editing.field(message, "tool_call_id") or "")
+        try:
+            written = _core.ArtifactStore(Path(folder())).write(call_id, text)
+        except StorageError:
+            logger.exception("a result could not be kept before it was cleared; the transcript has it")
+            return None
+        return str(written["path"])
+
+    def _tell(self, cleared: list[dict[str, Any]], result: MicrocompactResult, reason: str) -> None:
+        logger.info("microcompact (%s): %d results, %d tokens", reason, result.cleared_count, result.saved_tokens)
+        record = getattr(self._session, "record", None)
+        if record is not None:
+            try:
+                record(make_microcompact_record(cleared=cleared, reason=reason))
+            except StorageError:
+                logger.exception("what was cleared could not be recorded")
+        if self._bus is not None:
+            data = {
+                "reason": reason,
+                "cleared_count": result.cleared_count,
+                "saved_tokens": result.saved_tokens,
+                "tool_call_ids": [entry["tool_call_id"] for entry in cleared],
+            }
+            self._bus.emit(AgentEvent(EventType.MICRO_COMPACTED, data))

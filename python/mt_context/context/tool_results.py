@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
 
 from mt_context import _core
 from mt_context._core import TokenBudget, ToolResultLimits
 from mt_context.context import editing
+from mt_context.exceptions import StorageError
 
 __all__ = [
+    "ToolResultBudgeter",
+    "ToolResultDecision",
     "ToolResultPolicy",
     "budget_message",
     "enforce_aggregate",
@@ -63,6 +67,125 @@ class ToolResultPolicy:
     def for_budget(cls, budget: TokenBudget) -> ToolResultPolicy:
         """The plan's limits, clamped to a window."""
         return cls(budget=budget)
+
+
+class ArtifactHome(Protocol):
+    """Where artifacts go: a `SessionRecorder`, or anything that knows its directory."""
+
+    def get_artifact_dir(self) -> Any:
+        """The session's artifact directory."""
+
+
+@dataclass(frozen=True)
+class ToolResultDecision:
+    """What became of one tool result."""
+
+    tool_name: str
+    tool_call_id: str
+    #: Characters of the whole result.
+    original_chars: int
+    #: What the model sees.
+    content: str
+    #: `kind`, `artifact`, `original_chars`, `preview_chars`, `truncated` (plan M1).
+    tool_use_result: dict[str, Any]
+    #: `path`, `kind`, `size_bytes`, `truncated` of the artifact; `None` if there is none.
+    artifact_meta: dict[str, Any] | None
+    #: Whether the model sees a preview.
+    persisted: bool
+    #: `per-tool-limit` or `aggregate-limit`; `None` for a result that is shown whole.
+    reason: str | None
+
+
+class ToolResultBudgeter:
+    """Decides about tool results and keeps the large ones as artifacts (plan M2).
+
+    Args:
+        policy: the limits; the plan's by default.
+        session: where artifacts go. Without one, large results are cut and the rest is not kept.
+        on_storage_error: called once when the disk begins to refuse, and again after it worked in between. The agent goes on.
+    """
+
+    def __init__(
+        self,
+        policy: ToolResultPolicy | None = None,
+        session: ArtifactHome | None = None,
+        *,
+        on_storage_error: Callable[[StorageError], None] | None = None,
+    ) -> None:
+        self.policy = policy or ToolResultPolicy()
+        self.session = session
+        self._on_storage_error = on_storage_error
+        self._degraded = False
+
+    def budget(
+        self,
+        *,
+        tool_name: str,
+        tool_call_id: str,
+        content: str | bytes,
+        exit_code: int | None = None,
+        reason: str | None = None,
+    ) -> ToolResultDecision:
+        """The decision about one result; a large one is on disk when this returns.
+
+        Args:
+            content: the whole result as text, or as bytes that a program printed.
+            exit_code: if the caller knows it.
+            reason: forces a preview, and is what the decision says of it.
+        """
+        text = content if isinstance(content, str) else None
+        chars = len(content)
+        forced = reason is not None
+        if not forced and not self.policy.limits.exceeds(tool_name, chars) and text is not None:
+            return self._whole(tool_name, tool_call_id, text)
+        if text is None and not forced and not self.policy.limits.exceeds(tool_name, chars):
+            # Bytes are shown as text at any size; they are kept if that lost anything.
+            try:
+                return self._whole(tool_name, tool_call_id, content.decode("utf-8"))  # type: ignore[union-attr]
+            except UnicodeDecodeError:
+                reason = "binary"
+        meta = self._keep(tool_call_id, content)
+        shown = map_tool_result_for_llm(tool_name, content, meta, policy=self.policy, exit_code=exit_code)
+        return ToolResultDecision(
+            tool_name=tool_name,
+            tool_call_id=tool_call_id,
+            original_chars=chars,
+            content=shown,
+            tool_use_result={
+                "kind": meta["kind"] if meta else "text",
+                "artifact": meta["path"] if meta else None,
+                "original_chars": chars,
+                "preview_chars": len(shown),
+                "truncated": True,
+            },
+            artifact_meta=meta,
+            persisted=True,
+            reason=reason or "per-tool-limit",
+        )
+
+    def _whole(self, tool_name: str, tool_call_id: str, text: str) -> ToolResultDecision:
+        facts = {
+            "kind": "text",
+            "artifact": None,
+            "original_chars": len(text),
+            "preview_chars": len(text),
+            "truncated": False,
+        }
+        return ToolResultDecision(tool_name, tool_call_id, len(text), text, facts, None, False, None)
+
+    def _keep(self, tool_call_id: str, content: str | bytes) -> dict[str, Any] | None:
+        if self.session is None:
+            return None
+        try:
+            store = _core.ArtifactStore(Path(self.session.get_artifact_dir()))
+            meta = dict(store.write(tool_call_id, content))
+        except StorageError as error:
+            if not self._degraded and self._on_storage_error is not None:
+                self._on_storage_error(error)
+            self._degraded = True
+            return None
+        self._degraded = False
+        return meta
 
 
 def map_tool_result_for_llm(
@@ -148,7 +271,33 @@ def enforce_aggregate(
         for chosen in policy.limits.plan_aggregate(rows):
             view[batch[chosen]] = _as_preview(view[batch[chosen]], policy, persist, "aggregate-limit")
             changed += 1
+        if sum(result_chars(view[i]) for i in batch) > policy.limits.aggregate_chars:
+            # So many results that even their previews are too much: each gets an equal share.
+            share = policy.limits.aggregate_chars // len(batch)
+            for i in batch:
+                if result_chars(view[i]) > share:
+                    changed += not _is_settled(view[i])
+                    view[i] = _within(view[i], share, policy, persist)
     return view, changed
+
+
+def _within(message: Any, chars: int, policy: ToolResultPolicy, persist: Persist | None) -> Any:
+    """A result in at most `chars` characters: a smaller preview, of the result itself or of its preview."""
+    if not _is_settled(message):
+        small = replace(policy, preview_chars=chars)
+        return _as_preview(message, small, persist, "aggregate-limit")
+    content = editing.field(message, "content")
+    name = editing.field(message, "name") or ""
+    if isinstance(content, str):
+        lines = content.split("\n")
+        body = "\n".join(lines[1:-1]) if lines[-1] == "</persisted-output>" else content
+        facts = editing.metadata(message)
+        path, original = facts.get("artifact"), int(facts.get("original_chars") or len(body))
+        frame = _core.persisted_output_text(name, "", path=path, original_chars=original)
+        shown = _core.preview_text("", body, max_chars=max(chars - len(frame), 1), artifact=path)
+        text = _core.persisted_output_text(name, shown, path=path, original_chars=original)
+        return editing.copy_with(message, content=text)
+    return message
 
 
 def _batches(messages: Sequence[Any]) -> list[list[int]]:
