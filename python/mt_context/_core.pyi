@@ -5,10 +5,13 @@ LangChain messages, OpenAI-style dicts or transcript records, mixed or not; it i
 lone surrogates, `None`, lists, numbers. A bug in the core raises `mt_context.exceptions.InternalError`, never a `BaseException`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, final
 
 __all__ = [
+    "ArtifactStore",
+    "SessionWriter",
     "TokenBudget",
     "TokenCounter",
     "ToolResultLimits",
@@ -17,6 +20,7 @@ __all__ = [
     "adjust_index_to_respect_boundary",
     "auto_compact_threshold",
     "calibrate",
+    "check_artifact_path",
     "clean_text",
     "cleared_text",
     "compact_boundary_text",
@@ -38,6 +42,10 @@ __all__ = [
     "plan_compaction",
     "preview_text",
     "repair_messages",
+    "resume_session",
+    "safe_name",
+    "scan_session",
+    "session_listing",
     "small_window_threshold",
     "summary_text",
     "validate_messages",
@@ -388,3 +396,127 @@ def memory_summary_text(text: str, path: str) -> str:
 
 def defuse(text: str) -> str:
     """Replaces `<` by `&lt;` where one of our tags would begin, in any spelling, and nothing else (R3)."""
+
+@final
+class SessionWriter:
+    """The one writer of a session's transcript (reliability 2.1, 2.2).
+
+    Args:
+        directory: where the transcript lies; made if missing, private.
+        name: its file name.
+        sync: `always` or `turn`.
+
+    Bytes behind the last line are saved beside the file and cut off before anything is appended.
+
+    Raises:
+        SessionLockedError: if the session has another writer.
+        StorageError: if the disk refuses.
+        ValueError: for an unknown `sync`.
+    """
+
+    def __new__(cls, directory: str | Path, name: str, *, sync: str = "always") -> SessionWriter: ...
+    def record(self, records: Sequence[str]) -> int:
+        """Appends records, each the JSON text of an object, all or none; returns the first one's `seq`.
+
+        Raises:
+            StorageError: nothing was recorded. After a failed sync the writer refuses until `reopen`.
+            SessionLockedError: in a fork of the process that opened it.
+            ValueError: for a text that is no JSON object.
+        """
+
+    def flush(self) -> None:
+        """Makes everything durable."""
+
+    def reopen(self) -> None:
+        """Goes on after a failed sync: a new file with what was acknowledged takes the old one's place."""
+
+    def close(self) -> None:
+        """Lets the session go."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int:
+        """What was acknowledged, in bytes."""
+
+    @property
+    def torn_tail(self) -> tuple[str, int] | None:
+        """Where bytes behind the last line were saved when the session was opened, and how many."""
+
+@final
+class ArtifactStore:
+    """The artifacts in a session's directory (plan M1, reliability 2.3). Paths are relative: `tool-results/<name>.txt`."""
+
+    def __new__(cls, directory: str | Path) -> ArtifactStore: ...
+    def write(self, tool_call_id: str, content: str | bytes, *, suffix: str | None = None) -> dict[str, Any]:
+        """Keeps a result: `path`, `size_bytes`, `truncated`, `kind`, `lossy`. Nothing is ever overwritten.
+
+        Raises:
+            StorageError: nothing is left behind then.
+        """
+
+    def replace_summary(self, content: str | bytes) -> dict[str, Any]:
+        """Replaces `session-memory/summary.md`, atomically."""
+
+    def read(self, relative_path: str) -> bytes:
+        """A whole artifact.
+
+        Raises:
+            ValueError: for a path that is not an artifact's.
+            StorageError: if it cannot be read.
+        """
+
+    def read_range(
+        self,
+        relative_path: str,
+        *,
+        line: int | None = None,
+        byte: int | None = None,
+        max_lines: int = 2000,
+        max_chars: int = 50000,
+    ) -> dict[str, Any]:
+        """A part: `text`, `start_line`, `num_lines`, `start_byte`, `next_byte`, `next_line`, `total_lines`, `size`."""
+
+    def search(
+        self,
+        relative_path: str,
+        pattern: str,
+        *,
+        regex: bool = True,
+        ignore_case: bool = False,
+        max_hits: int = 50,
+        max_line_chars: int = 300,
+    ) -> dict[str, Any]:
+        """Lines that match: `hits` as (line, byte, text), `total`, `more`.
+
+        Raises:
+            ValueError: for a pattern that cannot be read.
+        """
+
+    def list(self) -> Sequence[tuple[str, int, int]]:
+        """(path, bytes, last change in ms since the epoch), oldest first."""
+
+def safe_name(id: str) -> str:
+    """A file name for an id: itself if it is `[A-Za-z0-9_-]{1,100}`, else `h-` and 32 hex digits (R4)."""
+
+def check_artifact_path(path: str) -> None:
+    """Nothing, for the relative path of an artifact.
+
+    Raises:
+        ValueError: for anything else.
+    """
+
+def resume_session(path: str | Path, *, accept_memory: bool = False) -> dict[str, Any]:
+    """What a session goes on with, read backward to its last complete compaction (spec 4).
+
+    Returns:
+        `boundary` (`record`, `summary`, `pinned`) or `None`, `messages` and `others` as records, `damaged` as (byte, reason), `bytes_read`.
+    """
+
+def session_listing(path: str | Path) -> dict[str, Any]:
+    """Head and tail of a session: `start`, `end`, `first_user_message`, `message_count`, `estimated`, `size`."""
+
+def scan_session(
+    path: str | Path, visit: Callable[[int, dict[str, Any]], Any], *, from_byte: int = 0
+) -> Sequence[tuple[int, str]]:
+    """Calls `visit(byte, record)` for every record in order; returns the damaged lines as (byte, reason)."""

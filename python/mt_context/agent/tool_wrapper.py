@@ -144,7 +144,10 @@ class ToolWrapper:
         from mt_context.session.restore import message_from_record
 
         message = message_from_record(record)
-        message.artifact = {"toolUseResult": record.get("toolUseResult"), "artifact_meta": record.get("artifact")}
+        message.artifact = {
+            "toolUseResult": record.get("toolUseResult"),
+            "artifact_meta": record.get("artifact"),
+        }
         return message
 
     def _open_batch(self, started: _Started) -> None:
@@ -170,7 +173,9 @@ class ToolWrapper:
         try:
             return self._after(started, result)
         except Exception:
-            logger.exception("the tool wrapper failed after %s; its result is passed on as it is", started.name)
+            logger.exception(
+                "the tool wrapper failed after %s; its result is passed on as it is", started.name
+            )
             self._finish(started, None)
             return result
 
@@ -337,7 +342,9 @@ class _Started:
 def _calling_message(request: Any) -> Any:
     """The assistant message whose calls are being run, from the state that LangGraph hands over."""
     state = getattr(request, "state", None)
-    messages = state if isinstance(state, list) else editing.field(state, "messages") if state is not None else None
+    messages = (
+        state if isinstance(state, list) else editing.field(state, "messages") if state is not None else None
+    )
     for message in reversed(messages or []):
         if editing.role_of(message) == "assistant":
             return message
@@ -362,7 +369,11 @@ def _place_in_batch(request: Any, call_id: str) -> _Place:
 def _journal_key(request: Any, started: _Started) -> str | None:
     message = _calling_message(request)
     message_id = editing.field(message, "id") if message is not None else None
-    if not message_id or not started.call_id or len(set(started.place.expected)) != len(started.place.expected):
+    if (
+        not message_id
+        or not started.call_id
+        or len(set(started.place.expected)) != len(started.place.expected)
+    ):
         return None
     return "\x1f".join((_thread_id(request), str(message_id), started.call_id))
 

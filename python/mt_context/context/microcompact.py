@@ -162,7 +162,9 @@ class MicroCompactor:
         event_bus: who is told (`MICRO_COMPACTED`).
     """
 
-    def __init__(self, session: Any = None, event_bus: Any = None, *, counter: TokenCounter | None = None) -> None:
+    def __init__(
+        self, session: Any = None, event_bus: Any = None, *, counter: TokenCounter | None = None
+    ) -> None:
         self._session = session
         self._bus = event_bus
         self._counter = counter
@@ -191,7 +193,11 @@ class MicroCompactor:
         cleared = []
         for i in result.cleared:
             path = editing.metadata(messages[i]).get("artifact") or self._keep(messages[i])
-            facts = {k: v for k, v in editing.metadata(view[i]).items() if k in ("saved_tokens", "cleared_after_id")}
+            facts = {
+                k: v
+                for k, v in editing.metadata(view[i]).items()
+                if k in ("saved_tokens", "cleared_after_id")
+            }
             if path is not None:
                 change = editing.metadata_change(view[i], artifact=path)
                 view[i] = editing.copy_with(view[i], content=_core.cleared_text(path), **change)
@@ -221,7 +227,9 @@ class MicroCompactor:
         return str(written["path"])
 
     def _tell(self, cleared: list[dict[str, Any]], result: MicrocompactResult, reason: str) -> None:
-        logger.info("microcompact (%s): %d results, %d tokens", reason, result.cleared_count, result.saved_tokens)
+        logger.info(
+            "microcompact (%s): %d results, %d tokens", reason, result.cleared_count, result.saved_tokens
+        )
         record = getattr(self._session, "record", None)
         if record is not None:
             try:

@@ -106,7 +106,9 @@ def is_persisted_output_message(content: Any) -> bool:
     return isinstance(content, str) and content.startswith(PERSISTED_OUTPUT_OPEN)
 
 
-def build_generic_tool_use_result(*, tool_name: str, input_args: dict[str, Any], raw_content: str) -> dict[str, Any]:
+def build_generic_tool_use_result(
+    *, tool_name: str, input_args: dict[str, Any], raw_content: str
+) -> dict[str, Any]:
     """What a user interface needs of a result that no tool described itself."""
     return {"type": tool_name, "input": input_args, "result": {"rawText": raw_content}}
 
@@ -202,11 +204,19 @@ def maybe_persist_tool_result(
 ) -> ToolResultDecision:
     """Keeps a result above `threshold` characters as an artifact; the model sees a preview."""
     chars = len(content)
-    facts = {"kind": "text", "artifact": None, "original_chars": chars, "preview_chars": chars, "truncated": False}
+    facts = {
+        "kind": "text",
+        "artifact": None,
+        "original_chars": chars,
+        "preview_chars": chars,
+        "truncated": False,
+    }
     if chars <= threshold:
         return ToolResultDecision(tool_name, tool_call_id, chars, content, facts, None, False, None)
     written = _core.ArtifactStore(Path(artifact_dir)).write(
-        artifact_path.stem if artifact_path.stem else tool_call_id, content, suffix=artifact_path.suffix or None
+        artifact_path.stem if artifact_path.stem else tool_call_id,
+        content,
+        suffix=artifact_path.suffix or None,
     )
     meta = dict(written)
     shown = map_tool_result_for_llm(tool_name, content, meta)
@@ -214,7 +224,9 @@ def maybe_persist_tool_result(
     return ToolResultDecision(tool_name, tool_call_id, chars, shown, facts, meta, True, reason)
 
 
-def candidate_from_tool_message(*, tool_name: str, tool_call_id: str, tool_message: Any) -> ToolResultCandidate:
+def candidate_from_tool_message(
+    *, tool_name: str, tool_call_id: str, tool_message: Any
+) -> ToolResultCandidate:
     """One result of a batch."""
     given = tool_message.artifact if isinstance(getattr(tool_message, "artifact", None), dict) else {}
     return ToolResultCandidate(

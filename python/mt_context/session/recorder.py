@@ -314,7 +314,9 @@ class SessionRecorder:
         folder = artifacts.get_session_artifact_dir(
             self._working_dir, self._config, session_id or self.stats.session_id
         )
-        found = _core.resume_session(filepath, accept_memory=(folder / "session-memory" / "summary.md").is_file())
+        found = _core.resume_session(
+            filepath, accept_memory=(folder / "session-memory" / "summary.md").is_file()
+        )
         _tell_damage(filepath, found["damaged"])
         messages = build_messages(found, folder, provider=provider)
         logger.info("build_resume_messages: filepath=%s resumed_messages=%d", filepath, len(messages))

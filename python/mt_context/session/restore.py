@@ -26,22 +26,32 @@ def build_messages(found: Mapping[str, Any], artifact_dir: Path, *, provider: st
     return repair_messages(messages, provider)  # type: ignore[arg-type]
 
 
-def _boundary_messages(boundary: Mapping[str, Any], found: Mapping[str, Any], artifact_dir: Path) -> list[Any]:
+def _boundary_messages(
+    boundary: Mapping[str, Any], found: Mapping[str, Any], artifact_dir: Path
+) -> list[Any]:
     from langchain_core.messages import HumanMessage
 
     record = boundary["record"]
     text = _core.compact_boundary_text(
-        _count(record.get("pre_tokens")), _count(record.get("post_tokens")), str(record.get("reason") or "auto")
+        _count(record.get("pre_tokens")),
+        _count(record.get("post_tokens")),
+        str(record.get("reason") or "auto"),
     )
     facts = {"kind": "boundary", "last_kept_id": record.get("last_kept_id")}
-    messages: list[Any] = [HumanMessage(text, id=record.get("id"), additional_kwargs={editing.METADATA_KEY: facts})]
+    messages: list[Any] = [
+        HumanMessage(text, id=record.get("id"), additional_kwargs={editing.METADATA_KEY: facts})
+    ]
     summary = str(boundary["summary"] or "")
     if summary:
         # MT-Agent stores the summary in its tag, we store it bare.
-        shown = summary if summary.startswith("<conversation_history_summary>") else _core.summary_text(summary)
+        shown = (
+            summary if summary.startswith("<conversation_history_summary>") else _core.summary_text(summary)
+        )
         messages.append(
             HumanMessage(
-                shown, id=record.get("summary_id"), additional_kwargs={editing.METADATA_KEY: {"kind": "summary"}}
+                shown,
+                id=record.get("summary_id"),
+                additional_kwargs={editing.METADATA_KEY: {"kind": "summary"}},
             )
         )
     else:
@@ -118,7 +128,13 @@ def _calls(calls: Sequence[Any]) -> tuple[list[dict[str, Any]], list[dict[str, A
             valid.append({"name": name, "args": parsed, "id": call_id, "type": "tool_call"})
         else:
             invalid.append(
-                {"name": name, "args": str(arguments), "id": call_id, "error": None, "type": "invalid_tool_call"}
+                {
+                    "name": name,
+                    "args": str(arguments),
+                    "id": call_id,
+                    "error": None,
+                    "type": "invalid_tool_call",
+                }
             )
     return valid, invalid
 
@@ -138,7 +154,9 @@ def _clear_again(messages: list[Any], others: Sequence[Mapping[str, Any]], artif
         entry = cleared.get(str(message.id or "")) if message.type == "tool" else None
         if entry is not None:
             path = entry.get("artifact") if isinstance(entry.get("artifact"), str) else None
-            facts = {key: entry[key] for key in ("saved_tokens", "cleared_after_id", "artifact") if key in entry}
+            facts = {
+                key: entry[key] for key in ("saved_tokens", "cleared_after_id", "artifact") if key in entry
+            }
             text = _core.cleared_text(path)
             change = editing.metadata_change(message, kind="cleared", **facts)
             message = editing.copy_with(message, content=text, **change)
