@@ -415,8 +415,8 @@ class SessionWriter:
     """
 
     def __new__(cls, directory: str | Path, name: str, *, sync: str = "always") -> SessionWriter: ...
-    def record(self, records: Sequence[str]) -> int:
-        """Appends records, each the JSON text of an object, all or none; returns the first one's `seq`.
+    def record(self, record: str) -> int:
+        """Appends a record, the JSON text of an object; returns its `seq`.
 
         Raises:
             StorageError: nothing was recorded. After a failed sync the writer refuses until `reopen`.

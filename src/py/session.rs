@@ -65,10 +65,10 @@ impl PySessionWriter {
         })
     }
 
-    fn record(&self, py: Python<'_>, records: Vec<String>) -> PyResult<u64> {
+    fn record(&self, py: Python<'_>, record: &str) -> PyResult<u64> {
         guard(|| {
             let recorder = self.open_recorder()?;
-            Ok(py.detach(|| recorder.record(&records))?)
+            Ok(py.detach(|| recorder.record(record))?)
         })
     }
 

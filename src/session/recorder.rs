@@ -61,20 +61,16 @@ impl Recorder {
         })
     }
 
-    /// Appends records, each the JSON text of an object, as one batch; `seq` is added to each. Returns the first one's.
+    /// Appends a record, the JSON text of an object; its `seq`, which is added to it, is returned.
     ///
     /// # Errors
     /// [`Error::Storage`]: nothing was recorded, go on when there is room. [`Error::Poisoned`], [`Error::Forked`].
-    pub fn record(&self, records: &[String]) -> Result<u64> {
+    pub fn record(&self, record: &str) -> Result<u64> {
         let mut inner = self.locked()?;
-        let first = inner.next_seq;
-        let mut lines = Vec::with_capacity(records.len());
-        for (i, record) in records.iter().enumerate() {
-            lines.push(with_seq(record, first.saturating_add(i as u64))?);
-        }
-        inner.transcript.append(&lines)?;
-        inner.next_seq = first.saturating_add(lines.len() as u64);
-        Ok(first)
+        let seq = inner.next_seq;
+        inner.transcript.append(&with_seq(record, seq)?)?;
+        inner.next_seq = seq.saturating_add(1);
+        Ok(seq)
     }
 
     /// Makes everything durable.

@@ -1,7 +1,8 @@
 //! The append-only JSONL log of one session (reliability 2.1).
 //!
-//! - T1 a batch is one write, its newline last; a short or failed write is undone before the error is returned, and the log stays usable;
-//! - T2 when a log is opened, bytes behind the last newline are saved beside it and cut off, durably, before anything is appended;
+//! - T1 a record is one line and one write, its newline last; a short or failed write is undone before the error is returned, and the log stays usable;
+//! - T2 when a log is opened, bytes behind the last newline are saved beside it and cut off, durably, before anything is appended; but if they are
+//!   a whole record (another writer's, without its newline: no beginning of a JSON object is one) they get their newline;
 //! - T3 after a failed sync the handle is closed for good: nobody knows what the disk has. Opening again copies what was acknowledged into
 //!   a new file;
 //! - T4 nothing already acknowledged is ever rewritten.
@@ -67,7 +68,13 @@ impl Transcript {
             torn: None,
             len: good,
         };
-        if good < len {
+        let mut good = good;
+        if good < len && is_whole_record(&*file, good, len).map_err(storage("read", &path))? {
+            write_all(&mut *file, b"\n").map_err(storage("write to", &path))?;
+            file.sync().map_err(storage("sync", &path))?;
+            good = len.saturating_add(1);
+            opened.len = good;
+        } else if good < len {
             let saved = save_tail(&*dir, name, &*file, good, len)
                 .map_err(storage("save the torn tail of", &path))?;
             opened.torn = Some((saved, len - good));
@@ -89,18 +96,15 @@ impl Transcript {
         ))
     }
 
-    /// Appends lines as one batch: all of them or none.
+    /// Appends one line: all of it or nothing.
     ///
     /// # Errors
-    /// [`Error::Storage`]: nothing of the batch is in the log, and the log can be used. [`Error::Poisoned`]: it cannot.
-    pub fn append(&mut self, lines: &[String]) -> Result<()> {
+    /// [`Error::Storage`]: nothing of the line is in the log, and the log can be used. [`Error::Poisoned`]: it cannot.
+    pub fn append(&mut self, line: &str) -> Result<()> {
         self.check()?;
-        let size = lines.iter().map(|l| l.len().saturating_add(1)).sum();
-        let mut batch = Vec::with_capacity(size);
-        for line in lines {
-            batch.extend_from_slice(line.as_bytes());
-            batch.push(b'\n');
-        }
+        let mut batch = Vec::with_capacity(line.len().saturating_add(1));
+        batch.extend_from_slice(line.as_bytes());
+        batch.push(b'\n');
         if let Err(error) = write_all(&mut *self.file, &batch) {
             if self.file.truncate(self.good).is_err() {
                 // A part of the batch may be in the file; the next opening will cut it off.
@@ -201,6 +205,18 @@ fn end_of_last_line(file: &dyn File, len: u64) -> io::Result<u64> {
         end = start;
     }
     Ok(0)
+}
+
+/// Whether the bytes behind the last line are one whole record.
+fn is_whole_record(file: &dyn File, from: u64, to: u64) -> io::Result<bool> {
+    let size = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    if size > super::scan::MAX_LINE {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; size];
+    let n = read_full(file, &mut bytes, from)?;
+    let line = super::scan::parse_line(bytes.get(..n).unwrap_or_default());
+    Ok(line.damage.is_none() && line.records.len() == 1)
 }
 
 /// Copies the bytes behind the last line to `<name>.torn-N`, durably.

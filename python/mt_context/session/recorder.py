@@ -126,7 +126,7 @@ class SessionRecorder:
             record = schema.normalize_transcript_record(record)
             record.setdefault("id", f"m-{uuid.uuid4().hex[:16]}")
         record.setdefault("timestamp", schema.now_ms())
-        first = self._opened().record([self._text(record)])
+        first = self._opened().record(self._text(record))
         self._records.append(record)
         self._note_result(record)
         return first
@@ -150,7 +150,7 @@ class SessionRecorder:
         end = schema.make_session_end_record(
             session_id=self.stats.session_id, thread_id=self._thread_id, stats=self.stats.to_dict()
         )
-        self._writer.record([self._text(end)])
+        self._writer.record(self._text(end))
         self._writer.flush()
         logger.info("session saved to %s (%d records)", self._path, len(self._records))
         return self._path
@@ -205,7 +205,7 @@ class SessionRecorder:
             if torn is not None:
                 logger.warning("the session's last record was torn; %d bytes saved as %s", torn[1], torn[0])
             if is_new:
-                self._writer.record([self._text(self._start_record())])
+                self._writer.record(self._text(self._start_record()))
         return self._writer
 
     def _open_writer(self, path: Path) -> SessionWriter:

@@ -117,7 +117,7 @@ def _tail(path: Path) -> tuple[int, int]:
 
 
 def repair_session(path: str | Path) -> tuple[Path | None, Verification]:
-    """Writes a transcript anew without its damaged lines; the old file is kept as `<name>.bak-N`, nothing is lost.
+    """Writes a transcript anew without its damaged lines; the old file is kept as `<name>.bak-N`, a torn tail as `<name>.torn-N`.
 
     Returns:
         Where the old file is, or `None` if there was nothing to mend; and what was found.
@@ -130,8 +130,15 @@ def repair_session(path: str | Path) -> tuple[Path | None, Verification]:
     before = verify_session(path)
     if not before.damaged and not before.torn_bytes:
         return None, before
-    writer = _core.SessionWriter(path.parent, f"{path.name}")
-    writer.close()
+    # Held until the new file is in place: nobody may append to the old one meanwhile. It also saves and cuts a torn tail.
+    writer = _core.SessionWriter(path.parent, path.name)
+    try:
+        return _write_anew(path), before
+    finally:
+        writer.close()
+
+
+def _write_anew(path: Path) -> Path:
     backup = next(b for n in range(1, 10_000) if not (b := path.with_name(f"{path.name}.bak-{n}")).exists())
     mended = path.with_name(f"{path.name}.mended")
     mended.unlink(missing_ok=True)
@@ -149,4 +156,4 @@ def repair_session(path: str | Path) -> tuple[Path | None, Verification]:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return backup, before
+    return backup
