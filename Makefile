@@ -18,14 +18,15 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.dev: pyproject.toml
+	@echo "setting up $(VENV) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' $(NO_INPUT)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev $(NO_INPUT)
 	@touch $@
 
 $(STAMP): $(VENV)/.dev $(SOURCES)
-	@echo "building the extension (release) …"
-	@$(BIN)/maturin develop --release --quiet --locked $(NO_INPUT)
+	@echo "building the extension in release mode; the first time takes a few minutes …"
+	@$(BIN)/maturin develop --release --locked $(NO_INPUT) >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
 	@touch $@
 
 demo: $(STAMP)  ## the main job on a session that ships with the package: offline, no key
@@ -50,8 +51,8 @@ lint: $(STAMP)  ## format, clippy, ruff, types of the stub
 check: lint test  ## everything that must hold before a commit lands
 
 slow: $(STAMP)  ## long campaigns: properties, crashes, fuzzing by the hour
-	MT_CONTEXT_SLOW=1 $(CARGO) test --locked --release --no-default-features $(NO_INPUT)
-	MT_CONTEXT_SLOW=1 $(BIN)/python -m pytest -q
+	MT_CONTEXT_SLOW=1 $(CARGO) test --locked --release --no-default-features $(NO_INPUT) -- --nocapture | grep -E '^(R[0-9]+:|test result|.*FAILED)'
+	MT_CONTEXT_SLOW=1 HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -rP --timeout 3600 | grep -E '^(R[0-9]+:|FAILED|ERROR|[0-9]+ (passed|failed))'
 
 bench: $(STAMP)  ## side-by-side figures, as ratios
 	$(BIN)/python benches/run.py

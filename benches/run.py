@@ -324,16 +324,120 @@ def bench_policies() -> None:
             print(f"  {count:>6} messages  {name:28}{1000 * value:9.2f}")
 
 
+def bench_sessions(largest_mb: int) -> None:
+    """Resume and listing of transcripts whose last compaction lies 4 MB from the end, beside reading them whole with `json`."""
+    import os
+    import resource
+    import tempfile
+
+    from mt_context.session import SessionRecorder
+
+    print("\nResume of a transcript, last compaction 4 MB from its end, in ms (× = ratio to ours)")
+    print(
+        f"{'size':>9}{'resume':>12}{'read':>10}{'listing':>10}{'json, all of it':>18}{'':>8}{'growth of our memory':>24}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for size in [s for s in (5, 50, 200, 1_000) if s <= largest_mb]:
+            path = Path(folder) / f"session-{size}.jsonl"
+            _write_transcript(path, size)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            found: dict[str, Any] = {}
+            resume = seconds(lambda path=path, found=found: found.update(_core.resume_session(path)))
+            growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+            listing = seconds(lambda path=path: _core.session_listing(path))
+            whole = (
+                seconds(lambda path=path: [json.loads(line) for line in path.open("rb")])
+                if size <= 200
+                else float("nan")
+            )
+            print(
+                f"{size:>6} MB{1000 * resume:>12.1f}{found['bytes_read'] / 1e6:>7.1f} MB{1000 * listing:>10.2f}"
+                f"{1000 * whole:>18.0f} ×{whole / resume:<7.0f}{growth / 1024:>20.0f} MB"
+            )
+            path.unlink()
+        record = {"type": "transcript_message", "role": "user", "content": "word " * 280}
+        recorders = {
+            mode: SessionRecorder(folder, {"global_dir": f"{folder}/{mode}"}, sync=mode)
+            for mode in ("always", "turn")
+        }
+        plain = open(f"{folder}/plain.jsonl", "a", encoding="utf-8")  # noqa: SIM115  both sides keep theirs open
+
+        def python(sync: bool) -> None:
+            plain.write(json.dumps(record, ensure_ascii=False) + "\n")
+            plain.flush()
+            if sync:
+                os.fdatasync(plain.fileno())
+
+        for recorder in recorders.values():
+            recorder.record(dict(record))
+        t = interleaved(
+            {
+                "ours, turn": lambda: recorders["turn"].record(dict(record)),
+                "python": lambda: python(False),
+                "ours, always": lambda: recorders["always"].record(dict(record)),
+                "python + fdatasync": lambda: python(True),
+            },
+            400,
+        )
+        print("\nOne record of 1.4 KB, in µs: " + ", ".join(f"{name} {1e6 * v:.0f}" for name, v in t.items()))
+        print(
+            "  The bare write is faster: it numbers, names, locks and checks nothing. With a sync the disk decides."
+        )
+        text = "src/dsp/kernel.c:120:   for (int i = 0; i < n; ++i) y[i] += a * x[i];\n" * 900_000
+        store = _core.ArtifactStore(folder)
+
+        def spill() -> None:
+            with open(f"{folder}/spill.tmp", "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fdatasync(file.fileno())
+            os.replace(f"{folder}/spill.tmp", f"{folder}/spill.txt")
+
+        t = interleaved({"ours": lambda: store.write("c", text), "python": spill}, 5)
+        print(
+            f"A 64 MB artifact, durable, in ms: ours {1000 * t['ours']:.0f}, Python {1000 * t['python']:.0f} ×{t['python'] / t['ours']:.2f}"
+        )
+
+
+def _write_transcript(path: Path, megabytes: int) -> None:
+    line = (
+        json.dumps(
+            {"type": "transcript_message", "role": "tool", "id": "x", "content": "kernel output " * 100}
+        )
+        + "\n"
+    )
+    boundary = json.dumps(
+        {
+            "type": "compact_boundary",
+            "reason": "auto",
+            "summary": "what was done",
+            "pre_tokens": 1,
+            "post_tokens": 1,
+        }
+    )
+    tail = 4_000_000 // len(line)
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(max(megabytes * 1_000_000 // len(line) - tail, 1)):
+            file.write(line)
+        file.write(boundary + "\n")
+        for i in range(tail):
+            file.write(line.replace('"x"', f'"m{i}"'))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--size", type=int, default=1_000_000, help="characters per text (default %(default)s)"
+    )
+    parser.add_argument(
+        "--largest-session", type=int, default=200, help="MB of the largest transcript (default %(default)s)"
     )
     arguments = parser.parse_args()
     bench_counting(arguments.size)
     bench_messages()
     bench_policies()
     bench_preview()
+    bench_sessions(arguments.largest_session)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from importlib.resources import as_file, files
 from typing import Any
 
 from mt_context.cli import replay
-from mt_context.cli.report import print_report, print_turn
+from mt_context.cli.report import TurnPrinter, print_report
 
 __all__ = ["add_parser"]
 
 #: Small enough that results are persisted, cleared and compacted.
-WINDOW = 32768
+WINDOW = 16384
 
 
 def add_parser(commands: Any) -> None:
@@ -28,10 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     with as_file(files("mt_context.cli") / "demo_session.jsonl") as path:
         print(
             "A recorded session of a coding agent on this repository: greps, reads, compiler and test output.\n"
-            f"The model's window is {arguments.window:,} tokens. For every call of the model: the view it receives, of the "
-            "history so far.\n"
+            f"The model's window is {arguments.window:,} tokens. For every call of the model: the tokens of the view that it\n"
+            "receives, of the tokens of the history so far.\n"
         )
-        report = replay.replay_file(str(path), arguments, counter, print_turn)
+        report = replay.replay_file(str(path), arguments, counter, TurnPrinter())
         print()
         print_report([report])
     return 2 if report.error or report.problems else 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from mt_context._core import TokenBudget, TokenCounter, encodings
 from mt_context.cli import importers
-from mt_context.cli.report import Report, print_report, print_turn, progress
+from mt_context.cli.report import Report, TurnPrinter, print_report, progress
 from mt_context.cli.simulation import Settings, Turn, simulate
 from mt_context.context.tool_results import ToolResultPolicy
 from mt_context.exceptions import MtContextError
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     reports: list[Report] = []
     with progress(len(arguments.files), visible=not arguments.json) as advance:
         for path in arguments.files:
-            on_turn = print_turn if arguments.turns and not arguments.json else None
+            on_turn = TurnPrinter() if arguments.turns and not arguments.json else None
             report = replay_file(path, arguments, counter, on_turn, advance)
             reports.append(report)
             if arguments.json:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from mt_context.cli.simulation import Outcome, Turn
 
-__all__ = ["Report", "print_report", "print_turn", "progress"]
+__all__ = ["Report", "TurnPrinter", "print_report", "progress"]
 
 
 @dataclass
@@ -97,20 +97,37 @@ def progress(files: int, *, visible: bool) -> Iterator[Callable[[str, int, int],
         yield advance
 
 
-def print_turn(turn: Turn) -> None:
-    """One line of what happened before one call of the model."""
-    line = Text(f"{turn.number:>4}  view {turn.view_tokens:>7,}  of {turn.history_tokens:>9,} tokens  ")
-    for count, verb, style in ((turn.persisted, "persisted", "cyan"), (turn.cleared, "cleared", "yellow")):
-        if count:
-            line.append(f"{count} result{'s' if count > 1 else ''} {verb}  ", style=style)
-    if turn.compacted:
-        before, after = turn.compacted
-        line.append(f"compacted {before:,} → {after:,}  ", style="bold magenta")
-    if turn.repaired:
-        line.append("repaired  ", style="dim")
-    if turn.level in ("warn", "auto", "hard") and not turn.compacted:
-        line.append(f"{turn.level}  ", style="dim")
-    Console(soft_wrap=True, highlight=False).print(line)
+class TurnPrinter:
+    """Prints one line of what happened before each call of the model, under the request that it serves."""
+
+    def __init__(self) -> None:
+        self._request: str | None = None
+        self._console = Console(soft_wrap=True, highlight=False)
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.request != self._request:
+            self._request = turn.request
+            request = Text(f"› {turn.request}", style="bold")
+            request.truncate(min(self._console.width, 100) - 1, overflow="ellipsis")
+            self._console.print(request)
+        line = Text(f"{turn.number:>4}  view {turn.view_tokens:>7,}  of {turn.history_tokens:>9,} tokens  ")
+        if turn.persisted:
+            line.append(f"{_results(turn.persisted)} persisted  ", style="cyan")
+        if turn.cleared:
+            line.append(f"{_results(turn.cleared)} cleared {turn.cleared_because}  ", style="yellow")
+        if turn.compacted:
+            before, after = turn.compacted
+            line.append(f"compacted {before:,} → {after:,}  ", style="bold magenta")
+        if turn.repaired:
+            line.append("repaired  ", style="dim")
+        if turn.level == "warn":
+            line.append("nearly full  ", style="dim")
+        line.rstrip()
+        self._console.print(line)
+
+
+def _results(count: int) -> str:
+    return f"{count} result{'s' if count != 1 else ''}"
 
 
 def print_report(reports: Sequence[Report]) -> None:

@@ -18,7 +18,11 @@ from mt_context.cli.standin import boundary_message, summary_message
 from mt_context.context import editing
 from mt_context.context.compaction import carry_out, plan_compaction
 from mt_context.context.message_invariants import Provider, repair_messages, validate_messages
-from mt_context.context.microcompact import maybe_pressure_microcompact, maybe_time_based_microcompact
+from mt_context.context.microcompact import (
+    MicrocompactResult,
+    maybe_pressure_microcompact,
+    maybe_time_based_microcompact,
+)
 from mt_context.context.tool_results import ToolResultPolicy, budget_message, enforce_aggregate
 
 __all__ = ["Outcome", "Settings", "Turn", "simulate"]
@@ -49,6 +53,8 @@ class Turn:
     level: str = "ok"
     persisted: int = 0
     cleared: int = 0
+    #: Why results were cleared: `after a pause` or `to make room`.
+    cleared_because: str = ""
     #: Tokens before and after, if a compaction was made.
     compacted: tuple[int, int] | None = None
     repaired: bool = False
@@ -130,7 +136,8 @@ class _Simulation:
                     gap_threshold_minutes=s.gap_minutes,
                     keep_recent=s.keep_recent,
                     counter=s.counter,
-                )
+                ),
+                "after a pause",
             )
         tokens = self.count(self.state)
         budget = self.budget()
@@ -139,7 +146,7 @@ class _Simulation:
             result, _enough = maybe_pressure_microcompact(
                 self.state, total_tokens=tokens, budget=budget, counter=s.counter
             )
-            self.clear(result)
+            self.clear(result, "to make room")
             tokens = self.count(self.state)
         if tokens >= budget.auto:
             self.compact(tokens, budget)
@@ -150,9 +157,11 @@ class _Simulation:
         system = list(itertools.takewhile(lambda m: editing.role_of(m) == "system", self.state))
         return self.settings.budget.adapted_to(self.count(system))
 
-    def clear(self, result: Any) -> None:
+    def clear(self, result: MicrocompactResult, because: str) -> None:
         self.state = result.messages
         self.turn.cleared += result.cleared_count
+        if result.triggered:
+            self.turn.cleared_because = because
 
     def compact(self, before: int, budget: TokenBudget) -> None:
         s = self.settings
