@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -86,15 +87,16 @@ def test_a_link_swapped_in_is_never_followed(tmp_path: Path) -> None:
     def swap() -> None:
         real, away = session / "tool-results", session / "away"
         while not stop.is_set():
-            os.rename(real, away)
-            os.symlink(outside, real)
-            os.unlink(real)
-            try:
-                os.rename(away, real)
-            except OSError:
-                # The store has made the directory anew in between.
-                shutil.rmtree(real)
-                os.rename(away, real)
+            # The store makes the directory anew whenever it is away: any of these may find it so.
+            for step in (
+                lambda: os.rename(real, away),
+                lambda: os.symlink(outside, real),
+                lambda: os.unlink(real),
+                lambda: os.rename(away, real),
+                lambda: shutil.rmtree(away),
+            ):
+                with contextlib.suppress(OSError):
+                    step()
 
     swapper = threading.Thread(target=swap)
     swapper.start()
