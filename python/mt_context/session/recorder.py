@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -91,6 +92,7 @@ class SessionRecorder:
         self._resumed_from: Path | None = None
         self._thread_id = ""
         self._writer: SessionWriter | None = None
+        self._opening = threading.Lock()
         self._path: Path | None = None
         # Results by the call that they answer: a tool that ran is not run again after an interrupt or a crash.
         self._journal: dict[str, dict[str, Any]] = {}
@@ -192,21 +194,25 @@ class SessionRecorder:
         )
 
     def _opened(self) -> SessionWriter:
-        if self._writer is None:
-            if self._path is None:
-                self._path = self._resumed_from
-            is_new = self._path is None
-            if self._path is None:
-                stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-                name = f"session-{stamp}-{_core.safe_name(self.stats.session_id)}.jsonl"
-                self._path = self._get_history_dir() / name
-            self._writer = self._open_writer(self._path)
-            torn = self._writer.torn_tail
-            if torn is not None:
-                logger.warning("the session's last record was torn; %d bytes saved as %s", torn[1], torn[0])
-            if is_new:
-                self._writer.record(self._text(self._start_record()))
-        return self._writer
+        # Tools run in threads: the first two results must not both open the session.
+        with self._opening:
+            return self._writer if self._writer is not None else self._open()
+
+    def _open(self) -> SessionWriter:
+        path = self._path or self._resumed_from
+        is_new = path is None
+        if path is None:
+            stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+            name = f"session-{stamp}-{_core.safe_name(self.stats.session_id)}.jsonl"
+            path = self._get_history_dir() / name
+        writer = self._open_writer(path)
+        torn = writer.torn_tail
+        if torn is not None:
+            logger.warning("the session's last record was torn; %d bytes saved as %s", torn[1], torn[0])
+        if is_new:
+            writer.record(self._text(self._start_record()))
+        self._path, self._writer = path, writer
+        return writer
 
     def _open_writer(self, path: Path) -> SessionWriter:
         try:
