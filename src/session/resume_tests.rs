@@ -26,7 +26,11 @@ fn a_compaction_is_resumed_with_its_summary_its_kept_tail_and_everything_later()
         .map(|id| message("user", id))
         .collect();
     let boundary = r#"{"type":"compact_boundary","reason":"auto","summary":"S","kept_from_id":"u3","pinned":[{"id":"u1","content":"x"},{"id":"u4"}]}"#;
-    let found = of("ours", &[&m[0], &m[1], &m[2], &m[3], boundary, &m[4]], false);
+    let found = of(
+        "ours",
+        &[&m[0], &m[1], &m[2], &m[3], boundary, &m[4]],
+        false,
+    );
     assert_eq!(ids(&found), ["u3", "u4", "u5"]);
     let boundary = found.boundary.unwrap();
     assert_eq!((boundary.summary.as_str(), boundary.pinned.len()), ("S", 1));
