@@ -99,7 +99,7 @@ fn write_until_killed(dir: &Path, seed: u64) {
     let mut next = record(seed, first);
     for seq in first..first + MAX_RECORDS {
         assert_eq!(
-            recorder.record(std::slice::from_ref(&next)).unwrap(),
+            recorder.record(&next).unwrap(),
             seq,
             "numbers have no gaps"
         );
@@ -227,7 +227,7 @@ impl Session {
         }
         // The same session goes on, behind the repair.
         assert_eq!(
-            recorder.record(&[record(self.seed, self.next)]).unwrap(),
+            recorder.record(&record(self.seed, self.next)).unwrap(),
             self.next
         );
         let own = line(self.seed, self.next);

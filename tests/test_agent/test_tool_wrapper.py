@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -369,9 +369,12 @@ def test_a_tool_that_ran_is_not_run_again_after_a_crash(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(CRASHING).format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
     )
-    run: Callable[[], Any] = lambda: subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
-    )  # noqa: E731
+
+    def run() -> Any:
+        return subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
+        )
+
     first = run()
     assert first.returncode == 9, first.stderr
     second = run()

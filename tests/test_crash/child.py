@@ -46,7 +46,7 @@ class Writer:
         if self.writer is None:
             self.writer = _core.SessionWriter(Path(folder), "session.jsonl", sync="always")
         text = json.dumps({"type": "transcript_message", "role": "user", "content": f"{number} " + "x" * 300})
-        self.writer.record([text])
+        self.writer.record(text)
 
     def close(self) -> None:
         if self.writer is not None:
@@ -102,7 +102,7 @@ def race(folder: str) -> None:
     except SessionLockedError as error:
         say(lost=os.getpid(), error=str(error))
     else:
-        writer.record([json.dumps({"type": "custom", "by": os.getpid()})])
+        writer.record(json.dumps({"type": "custom", "by": os.getpid()}))
         say(won=os.getpid())
     sys.stdin.readline()
 
@@ -114,7 +114,7 @@ def append(folder: str, count: str) -> None:
         text = json.dumps(
             {"type": "transcript_message", "role": "user", "content": f"{i} " + "z" * (i * 7919 % 8_000)}
         )
-        writer.record([text])
+        writer.record(text)
         if i == 0:
             say(started=True)
     writer.close()

@@ -164,7 +164,7 @@ def test_a_full_disk_refuses_a_record_and_takes_the_next_one_when_there_is_room(
     kept = 0
     with pytest.raises(StorageError) as refused:
         for i in range(1_000):
-            writer.record([json.dumps({"n": i, "text": "t" * 3_000})])
+            writer.record(json.dumps({"n": i, "text": "t" * 3_000}))
             kept += 1
     assert refused.value.errno == errno.ENOSPC
     assert "space" in str(refused.value)
@@ -175,10 +175,10 @@ def test_a_full_disk_refuses_a_record_and_takes_the_next_one_when_there_is_room(
     ballast = fill(small_disk)
     for _ in range(3):
         with pytest.raises(StorageError):
-            writer.record([json.dumps({"n": -1, "text": "t" * 5_000})])
+            writer.record(json.dumps({"n": -1, "text": "t" * 5_000}))
     ballast.unlink()
     (small_disk / "session.jsonl.lock").stat()
-    assert writer.record([json.dumps({"n": kept})]) == kept + 1
+    assert writer.record(json.dumps({"n": kept})) == kept + 1
     writer.close()
     assert [r["n"] for r in lines_of(small_disk)] == list(range(kept + 1))
     assert not list(small_disk.glob("*.torn-*"))

@@ -73,7 +73,7 @@ def test_a_killed_writer_leaves_its_session_free_at_once(tmp_path: Path, start_j
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     writer = _core.SessionWriter(tmp_path, NAME)
-    assert writer.record(['{"type":"custom"}']) == 2
+    assert writer.record('{"type":"custom"}') == 2
     writer.close()
 
 
