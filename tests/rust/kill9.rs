@@ -98,11 +98,7 @@ fn write_until_killed(dir: &Path, seed: u64) {
     let mut out = std::io::stdout().lock();
     let mut next = record(seed, first);
     for seq in first..first + MAX_RECORDS {
-        assert_eq!(
-            recorder.record(&next).unwrap(),
-            seq,
-            "numbers have no gaps"
-        );
+        assert_eq!(recorder.record(&next).unwrap(), seq, "numbers have no gaps");
         next = record(seed, seq + 1);
         // One write, which a pipe takes whole.
         out.write_all(format!("\nack {seq}\n").as_bytes()).unwrap();
