@@ -1,6 +1,6 @@
 use super::super::disk::{RealDir, read_full};
 use super::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("mt_context-{}-{name}", std::process::id()));
@@ -8,7 +8,7 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-fn open(path: &PathBuf) -> Result<Recorder> {
+fn open(path: &Path) -> Result<Recorder> {
     Recorder::open(
         Arc::new(RealDir::open(path).unwrap()),
         "s.jsonl",
@@ -17,11 +17,11 @@ fn open(path: &PathBuf) -> Result<Recorder> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test damages files on purpose")]
-fn put(path: &PathBuf, bytes: &[u8]) {
+fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path.join("s.jsonl"), bytes).unwrap();
 }
 
-fn records(path: &PathBuf) -> (Vec<Value>, Vec<&'static str>) {
+fn records(path: &Path) -> (Vec<Value>, Vec<&'static str>) {
     let dir = RealDir::open(path).unwrap();
     let file = dir.open("s.jsonl", Open::Read).unwrap();
     let (mut found, mut damage) = (Vec::new(), Vec::new());
